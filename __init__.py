@@ -1,0 +1,1 @@
+"""Gatepilot: reinforcement learning that tunes an LLM gateway."""

@@ -1,0 +1,1 @@
+"""Floor 4: the policy meets a live gateway."""

@@ -1,0 +1,1 @@
+"""The world: simulated gateway, its workload, profiles, scenarios and the contract."""

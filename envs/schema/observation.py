@@ -1,0 +1,143 @@
+"""How snapshots become what a policy sees: every entry in [-1, 1], missing as 0 with a flag beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .fields import FIELD_INDEX, FIELDS, Rows, scale_rows
+
+Preset = Literal["documented", "extended"]
+"""Which fields a policy sees. `advised` joins with the analytical planner."""
+
+_PRESET_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    # The source document's state, plus the threshold: without it the state is not Markov.
+    "documented": (
+        "cpu_utilization",
+        "ttft_p95_s",
+        "error_rate",
+        "replicas_requested",
+        "vram_utilization",
+        "breaker_threshold",
+    ),
+    "extended": tuple(field.name for field in FIELDS),
+}
+_TREND_FIELDS: Final = ("ttft_p95_s", "request_rate_rps")
+"""Fields whose change over `TREND_TICKS` the extended preset shows."""
+TREND_TICKS: Final = 3
+"""Ticks a trend looks back."""
+CHANGE_HORIZON_TICKS: Final = 40
+"""Ticks since the last change that are scaled to 1 (10 min at 15 s: twice a slow cold start)."""
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """Which observation a policy was trained on; part of the fingerprint."""
+
+    preset: Preset = "extended"
+    """`documented` or `extended`."""
+    frame_stack: int = 1
+    """How many ticks are shown side by side, newest last."""
+
+    def __post_init__(self) -> None:
+        """Refuses what does not exist.
+
+        Raises:
+            ValueError: An unknown preset or a stack below 1.
+        """
+        if self.preset not in get_args(Preset):
+            msg = f"observation preset {self.preset!r}: expected one of {', '.join(get_args(Preset))}"
+            raise ValueError(msg)
+        if self.frame_stack < 1:
+            msg = f"frame_stack is {self.frame_stack}, expected 1 or more"
+            raise ValueError(msg)
+
+    @property
+    def has_trends(self) -> bool:
+        """Whether differences and the age of the last change are part of it."""
+        return self.preset == "extended"
+
+    @property
+    def history_ticks(self) -> int:
+        """Snapshots `encode` needs, the newest included."""
+        return self.frame_stack + (TREND_TICKS if self.has_trends else 0)
+
+    @cached_property
+    def columns(self) -> NDArray[np.intp]:
+        """Columns of the shown fields."""
+        return np.array([FIELD_INDEX[name] for name in _PRESET_FIELDS[self.preset]])
+
+    @cached_property
+    def flag_columns(self) -> NDArray[np.intp]:
+        """Columns of the shown fields that can be missing, each with a known flag."""
+        return np.array([i for i in self.columns if FIELDS[i].nullable])
+
+    @cached_property
+    def entries(self) -> tuple[str, ...]:
+        """Name of every entry, in order."""
+        frame = [FIELDS[i].name for i in self.columns]
+        frame += [f"{FIELDS[i].name}_known" for i in self.flag_columns]
+        if self.has_trends:
+            frame += [f"{name}_change" for name in _TREND_FIELDS]
+        stacked = [
+            name if age == 0 else f"{name}[-{age}]"
+            for age in reversed(range(self.frame_stack))
+            for name in frame
+        ]
+        return tuple([*stacked, "ticks_since_change"] if self.has_trends else stacked)
+
+    @cached_property
+    def low(self) -> NDArray[np.float32]:
+        """Lower bound of every entry: -1 for changes, else 0."""
+        return np.array([-1.0 if "_change" in e and e != "ticks_since_change" else 0.0 for e in self.entries], np.float32)
+
+    @cached_property
+    def high(self) -> NDArray[np.float32]:
+        """Upper bound of every entry: 1."""
+        return np.ones(len(self.entries), np.float32)
+
+
+def encode(
+    history: Rows, ticks_since_change: NDArray[Any], spec: ObservationSpec
+) -> NDArray[np.float32]:
+    """Turns the last snapshots into observations.
+
+    Args:
+        history: Shape `(n, T, F)`, T = `spec.history_ticks`, oldest first; NaN is missing. Ticks before
+            the start are rows of NaN.
+        ticks_since_change: Shape `(n,)`: ticks since the number of replicas was last changed.
+        spec: What to show.
+
+    Returns:
+        Shape `(n, D)`, finite, in `[spec.low, spec.high]`.
+
+    Raises:
+        ValueError: Another shape, or the newest snapshot lacks a field that is always known.
+    """
+    if history.ndim != 3 or history.shape[1:] != (spec.history_ticks, len(FIELDS)):
+        msg = f"history has shape {history.shape}, expected (n, {spec.history_ticks}, {len(FIELDS)})"
+        raise ValueError(msg)
+    scaled = scale_rows(history)
+    known = ~np.isnan(scaled)
+    always = [i for i in spec.columns if not FIELDS[i].nullable]
+    if not known[:, -1, always].all():
+        missing = [FIELDS[i].name for i in always if not known[:, -1, i].all()]
+        msg = f"{', '.join(missing)} missing in the newest snapshot, but always known"
+        raise ValueError(msg)
+    filled = np.where(known, scaled, 0.0)
+    first = spec.history_ticks - spec.frame_stack
+    shown = [filled[:, first:, spec.columns], known[:, first:, spec.flag_columns]]
+    if spec.has_trends:
+        trend_columns = [FIELD_INDEX[name] for name in _TREND_FIELDS]
+        now = scaled[:, first:, trend_columns]
+        before = scaled[:, first - TREND_TICKS : -TREND_TICKS, trend_columns]
+        shown.append(np.nan_to_num(now - before, nan=0.0))
+    frames = np.concatenate(shown, axis=-1).reshape(len(history), -1)
+    if spec.has_trends:
+        age = np.log1p(np.clip(ticks_since_change, 0, CHANGE_HORIZON_TICKS))
+        frames = np.column_stack([frames, age / np.log1p(CHANGE_HORIZON_TICKS)])
+    return frames.astype(np.float32)

@@ -1,0 +1,1 @@
+"""Controllers to compare with, one a file; its docstring gives formula, regimes and source."""

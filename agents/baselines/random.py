@@ -1,0 +1,45 @@
+"""Uniformly random steps: what an untrained policy does.
+
+Formula: each tick one of the nine actions, each with probability 1/9; bounds clamp. One regime, no
+constants. No upstream; `baselines.md`, 15.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...envs.schema.action import STEPS
+from ...envs.schema.settings import GatewaySettings, Limits
+from ...envs.schema.snapshot import MetricsSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RandomParams:
+    """Nothing to set."""
+
+    def make(self, limits: Limits, *, tick_s: float, seed: int) -> Random:
+        """A controller for one episode, deterministic in `seed`; the tick plays no part."""
+        del tick_s
+        return Random(limits, np.random.default_rng(seed))
+
+    @classmethod
+    def grid(cls, limits: Limits) -> tuple[RandomParams, ...]:
+        """Itself: nothing to tune."""
+        del limits
+        return (cls(),)
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """The controller; its state is the generator's."""
+
+    limits: Limits
+    generator: np.random.Generator
+
+    def decide(self, snapshot: MetricsSnapshot, settings: GatewaySettings) -> GatewaySettings:
+        """One random step of either head."""
+        del snapshot
+        scale, threshold = self.generator.choice(STEPS, size=2)
+        return settings.stepped(int(scale), int(threshold), self.limits)

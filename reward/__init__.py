@@ -1,0 +1,1 @@
+"""What is good: pure, vectorised functions of the contract. Knows no simulator and no agent."""

@@ -1,0 +1,288 @@
+"""Many gateways stepped together: the one implementation behind every face of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .episodes import draw_faults, engine_params, most_faults
+from .reward_fn import RewardFn
+from .scenario import Scenario, ScenarioError
+from .schema.action import Ints, decode
+from .schema.fields import FIELDS
+from .schema.fingerprint import Contract
+from .schema.observation import ObservationSpec, encode
+from .schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS, Limits
+from .sim.engine import POOL, Engine, most_in_window, no_limit
+from .workload.request import Requests
+
+_STEP_PERCENT = 5
+"""One threshold step in Envoy's unit: `failure_percentage_threshold` is a whole percentage."""
+
+
+@dataclass(slots=True)
+class BatchStep:
+    """What one tick of n gateways brought."""
+
+    observation: NDArray[np.float32]
+    """`(n, D)`."""
+    reward: NDArray[np.float64]
+    """`(n,)`: the sum of the parts."""
+    parts: dict[str, NDArray[np.float64]]
+    """The reward's parts by name, `(n,)` each."""
+    truncated: NDArray[np.bool_]
+    """`(n,)`: the episode's last tick. An episode never terminates."""
+    info: dict[str, NDArray[Any]]
+    """`(n,)` each: `violation`, `billed_replica_s`, `arrived`, `ok`, `error`, `timeout`, `shed` (this
+    tick's counts), `clamped_replicas`, `clamped_threshold`."""
+
+
+class GatewayBatch:
+    """n independent gateways of one scenario.
+
+    After `reset`, `seen` and `truth` are the `(n, F)` rows of the newest snapshots: what a scrape shows and
+    what is really so. `replicas` and `threshold_steps`, `(n,)`, are the settings in force.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        n_envs: int,
+        *,
+        reward_fn: RewardFn,
+        observation: ObservationSpec | None = None,
+        split: str | None = "train",
+        seed: int = 0,
+        episode_ticks: int | None = None,
+        traces_dir: Path | None = None,
+        threads: int | None = None,
+        requests: Sequence[Requests] | None = None,
+    ) -> None:
+        """Reads the workload and allocates the engine.
+
+        Args:
+            scenario: What to simulate.
+            n_envs: Number of gateways.
+            reward_fn: What is good.
+            observation: What a policy sees; `None`: `extended`.
+            split: Part of the workload to draw from; `None`: all of it.
+            seed: Of the superposition and, unless `reset` is given others, of the episodes.
+            episode_ticks: `None`: the scenario's.
+            traces_dir: Where trace files are looked up.
+            threads: Threads over the gateways; `None`: one a core.
+            requests: Workloads to draw from instead of the scenario's own (`reset(workloads=...)`).
+
+        Raises:
+            ScenarioError: The workload is missing, malformed or shorter than an episode.
+            ValueError: No gateway or no tick.
+        """
+        if n_envs < 1:
+            msg = f"n_envs is {n_envs}, expected 1 or more"
+            raise ValueError(msg)
+        if episode_ticks is not None and episode_ticks < 1:
+            msg = f"episode_ticks is {episode_ticks}, expected 1 or more"
+            raise ValueError(msg)
+        self.scenario = scenario
+        self.n_envs = n_envs
+        self.observation_spec = observation or ObservationSpec()
+        self.limits = Limits(scenario.cluster.min_replicas, scenario.cluster.max_replicas)
+        self.episode_ticks = episode_ticks or scenario.control.episode_ticks
+        self.tick_s = scenario.control.tick_s
+        self._reward_fn = reward_fn
+        self._requests = (
+            [scenario.requests(split, seed=seed, traces_dir=traces_dir)]
+            if requests is None
+            else list(requests)
+        )
+        self._check_spans(split)
+        params = engine_params(scenario)
+        self._engine = Engine(
+            params,
+            self._requests,
+            n_envs,
+            max_replicas=self.limits.max_replicas,
+            faults=most_faults(scenario.faults, self.episode_s),
+            samples=POOL
+            + max(most_in_window(r, params.window_s + self.tick_s) for r in self._requests),
+            threads=min(threads or os.cpu_count() or 1, n_envs),
+        )
+        self._seeds = np.random.SeedSequence(seed)
+        self._history = np.full((n_envs, self.observation_spec.history_ticks, len(FIELDS)), np.nan)
+        self._since_change = np.zeros(n_envs, np.int64)
+        self._ticks = np.zeros(n_envs, np.int64)
+        self._counters = self._engine.counters
+        self.replicas = np.full(n_envs, scenario.cluster.initial_replicas, np.int64)
+        self.threshold_steps = np.full(n_envs, scenario.gateway.threshold_steps, np.int64)
+
+    @property
+    def episode_s(self) -> float:
+        """Length of an episode."""
+        return self.episode_ticks * self.tick_s
+
+    @property
+    def contract(self) -> Contract:
+        """The contract a policy trained here is bound to."""
+        telemetry = self.scenario.telemetry
+        return Contract(
+            self.observation_spec, self.tick_s, telemetry.window_s, telemetry.minimum_samples
+        )
+
+    @property
+    def seen(self) -> NDArray[np.float64]:
+        """The scraped rows."""
+        return self._engine.seen
+
+    @property
+    def truth(self) -> NDArray[np.float64]:
+        """The plant's own rows."""
+        return self._engine.truth
+
+    def _check_spans(self, split: str | None) -> None:
+        for requests in self._requests:
+            if len(requests) == 0:
+                msg = f"{self.scenario.name}: no request in the {split or 'whole'} range"
+                raise ScenarioError(msg)
+            if requests.span_s < self.episode_s:
+                msg = (
+                    f"{self.scenario.name}: the {split or 'whole'} range has "
+                    f"{requests.span_s:.0f} s, an episode of {self.episode_ticks} ticks takes "
+                    f"{self.episode_s:.0f} s: take fewer ticks or a longer range"
+                )
+                raise ScenarioError(msg)
+
+    def reset(
+        self,
+        rows: NDArray[np.int64] | None = None,
+        *,
+        starts_s: NDArray[np.float64] | None = None,
+        seeds: NDArray[np.int64] | None = None,
+        workloads: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.float32]:
+        """Starts episodes anew.
+
+        Args:
+            rows: Which gateways; `None`: all.
+            starts_s: Where each episode begins within the workload; `None`: drawn.
+            seeds: One for each of `rows`: the same seed gives the same episode, to the bit;
+                `None`: the next of the batch's own.
+            workloads: Index of the workload of each; `None`: the first.
+
+        Returns:
+            The observations of all gateways, `(n, D)`.
+        """
+        which = np.arange(self.n_envs) if rows is None else np.asarray(rows, np.int64)
+        if seeds is None:
+            sequences = self._seeds.spawn(len(which))
+        else:
+            sequences = [np.random.SeedSequence(int(seed)) for seed in seeds]
+        if workloads is None:
+            workloads = np.zeros(len(which), np.int64)
+        starts = np.empty(len(which))
+        engine_seeds = np.empty(len(which), np.uint64)
+        faults = []
+        for k, sequence in enumerate(sequences):
+            rng = np.random.default_rng(sequence)
+            room_s = self._requests[workloads[k]].span_s - self.episode_s
+            starts[k] = rng.uniform(0.0, room_s)
+            engine_seeds[k] = rng.integers(0, 1 << 64, dtype=np.uint64)
+            faults.append(draw_faults(self.scenario.faults, self.episode_s, rng))
+        if starts_s is not None:
+            starts[:] = starts_s
+        self.replicas[which] = self.scenario.cluster.initial_replicas
+        self.threshold_steps[which] = self.scenario.gateway.threshold_steps
+        self._engine.reset(
+            which,
+            seeds=engine_seeds,
+            workloads=np.asarray(workloads, np.int64),
+            start_s=starts,
+            warmup_s=self.scenario.control.warmup_s,
+            replicas=self.replicas,
+            threshold_percent=self.threshold_steps * _STEP_PERCENT,
+            faults=faults,
+        )
+        self._counters = self._engine.counters
+        self._ticks[which] = 0
+        self._since_change[which] = 0
+        self._history[which] = np.nan
+        self._history[which, -1] = self.seen[which]
+        return self._observations()
+
+    def step(self, actions: Ints) -> BatchStep:
+        """One tick under one action each, `(n, 2)`; a step beyond a bound is executed as no change."""
+        scale, threshold = decode(actions)
+        if len(scale) != self.n_envs:
+            msg = f"{len(scale)} actions for {self.n_envs} gateways"
+            raise ValueError(msg)
+        replicas = np.clip(
+            self.replicas + scale, self.limits.min_replicas, self.limits.max_replicas
+        )
+        steps = np.clip(self.threshold_steps + threshold, MIN_THRESHOLD_STEPS, MAX_THRESHOLD_STEPS)
+        clamped = {
+            "clamped_replicas": replicas - self.replicas != scale,
+            "clamped_threshold": steps - self.threshold_steps != threshold,
+        }
+        return self._advance(replicas, steps, None, scale, clamped)
+
+    def step_settings(
+        self,
+        replicas: Ints,
+        threshold_steps: Ints,
+        max_outstanding: Sequence[int | None] | None = None,
+    ) -> BatchStep:
+        """One tick under given settings, `(n,)` each: for controllers that jump; bounds are kept."""
+        asked = np.asarray(replicas, np.int64)
+        bounded = np.clip(asked, self.limits.min_replicas, self.limits.max_replicas)
+        asked_steps = np.asarray(threshold_steps, np.int64)
+        steps = np.clip(asked_steps, MIN_THRESHOLD_STEPS, MAX_THRESHOLD_STEPS)
+        limits = None
+        if max_outstanding is not None:
+            limits = np.array([no_limit(limit) for limit in max_outstanding], np.int64)
+        clamped = {
+            "clamped_replicas": bounded != asked,
+            "clamped_threshold": steps != asked_steps,
+        }
+        return self._advance(bounded, steps, limits, np.sign(asked - self.replicas), clamped)
+
+    def _advance(
+        self,
+        replicas: NDArray[np.int64],
+        threshold_steps: NDArray[np.int64],
+        max_outstanding: NDArray[np.int64] | None,
+        scale_choice: NDArray[np.int64],
+        clamped: dict[str, NDArray[np.bool_]],
+    ) -> BatchStep:
+        """Applies settings, runs the plant, scrapes, rates."""
+        before = self.truth.copy()
+        self._since_change = np.where(replicas != self.replicas, 0, self._since_change + 1)
+        self.replicas, self.threshold_steps = replicas, threshold_steps
+        self._engine.tick(self.tick_s, replicas, threshold_steps * _STEP_PERCENT, max_outstanding)
+        self._ticks += 1
+        self._history = np.roll(self._history, -1, axis=1)
+        self._history[:, -1] = self.seen
+        parts = self._reward_fn(before, scale_choice, self.truth)
+        old, self._counters = self._counters, self._engine.counters
+        counted = {
+            name: self._counters[name] - old[name]
+            for name in ("arrived", "ok", "error", "timeout", "shed")
+        }
+        return BatchStep(
+            observation=self._observations(),
+            reward=np.sum(list(parts.values()), axis=0),
+            parts=parts,
+            truncated=self._ticks >= self.episode_ticks,
+            info={
+                "violation": parts["violation"] < 0,
+                "billed_replica_s": self._counters["billed_s"] - old["billed_s"],
+                **counted,
+                **clamped,
+            },
+        )
+
+    def _observations(self) -> NDArray[np.float32]:
+        return encode(self._history, self._since_change, self.observation_spec)

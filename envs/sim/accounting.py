@@ -1,0 +1,131 @@
+"""What happens to a request in the end, counted in one place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kernel import inlined_kernel, kernel
+from .state import (
+    DRAINING,
+    E2E_BOUNDS_S,
+    E2E_HIST,
+    ERROR,
+    NONE,
+    OFF,
+    OK,
+    PROMPT_BOUNDS,
+    PROMPT_HIST,
+    SHED,
+    TIMEOUT,
+    TTFT_BOUNDS_S,
+    TTFT_HIST,
+)
+
+
+@kernel
+def bucket(bounds, value):
+    """Index of the histogram bucket (upper bounds inclusive, as in Prometheus); the last is +Inf."""
+    low, high = 0, bounds.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if value <= bounds[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inlined_kernel
+def release(env, pool, i):
+    """Gives a request's slot back; it is no longer outstanding."""
+    if pool[i].retries > 0:
+        env.retrying -= 1
+    env.outstanding -= 1
+    pool[i].next = env.free
+    env.free = i
+
+
+@inlined_kernel
+def leave(env, rep, t):
+    """A request leaves its replica; a draining replica is gone with its last one."""
+    rep.outstanding -= 1
+    if rep.state == DRAINING and rep.outstanding == 0:
+        rep.state = OFF
+        env.billed_s += t - rep.billed_from
+
+
+@inlined_kernel
+def write_outcome(request, status, t, out):
+    """Notes one request's result where results are kept (`simulate`), in the order of the input."""
+    if out.status.shape[0] > 0:
+        row = request.row
+        out.status[row] = status
+        out.replica[row] = request.replica
+        out.restarts[row] = request.restarts
+        out.e2e_s[row] = t - request.arrival
+        out.ttft_s[row] = request.first - request.arrival if request.first >= 0.0 else np.nan
+
+
+@inlined_kernel
+def first_token(env, rep, request, t, histograms, samples):
+    """The first output token: the answer's headers are out, so gateway and breaker count a success."""
+    request.first = t
+    env.first_tokens += 1
+    rep.answers += 1
+    rep.interval_answers += 1
+    if samples.shape[0] > 0:
+        ttft = t - request.arrival
+        histograms[TTFT_HIST, bucket(TTFT_BOUNDS_S, ttft)] += 1
+        samples[env.samples, 0] = t
+        samples[env.samples, 1] = ttft
+        env.samples += 1
+
+
+@inlined_kernel
+def complete(env, rep, pool, i, t, histograms, out):
+    """The last output token."""
+    request = pool[i]
+    env.ok += 1
+    rep.held -= 1
+    if out.status.shape[0] > 0:
+        write_outcome(request, OK, t, out)
+    else:
+        histograms[E2E_HIST, bucket(E2E_BOUNDS_S, t - request.arrival)] += 1
+        histograms[PROMPT_HIST, bucket(PROMPT_BOUNDS, request.prompt0)] += 1
+    release(env, pool, i)
+    leave(env, rep, t)
+
+
+@kernel
+def expire(env, rep, pool, i, out):
+    """A deadline has passed: 504 for the client. Without a first token it is the replica's failure too."""
+    request = pool[i]
+    env.timeout += 1
+    if request.first < 0.0:
+        rep.answers += 1
+        rep.failures += 1
+        rep.interval_answers += 1
+        rep.interval_failures += 1
+    write_outcome(request, TIMEOUT, request.deadline, out)
+    release(env, pool, i)
+    leave(env, rep, request.deadline)
+
+
+@kernel
+def fail(env, pool, i, t, out):
+    """A failure that is not retried reaches the client."""
+    env.error += 1
+    write_outcome(pool[i], ERROR, t, out)
+    release(env, pool, i)
+
+
+@kernel
+def shed(env, row, arrival, t, out):
+    """Turned away at the gateway with 429, before it got a slot."""
+    env.shed += 1
+    if out.status.shape[0] > 0:
+        out.status[row] = SHED
+        out.replica[row] = NONE
+        out.restarts[row] = 0
+        out.e2e_s[row] = t - arrival
+        out.ttft_s[row] = np.nan

@@ -1,0 +1,243 @@
+"""The engine as Python sees it: one run of a workload, or many gateways stepped together."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schema.fields import FIELDS, Rows
+from ..workload.request import Requests
+from .faults import Fault, packed_faults
+from .params import EngineParams
+from .simulator import reset_many, run_to_end, tick_many
+from .state import MAX_POOL, EngineState, Outcomes, Workload
+
+POOL: Final = 1 << 16
+"""Requests in flight one stepped gateway can hold; more are shed."""
+_NO_LIMIT: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The result of one whole run."""
+
+    outcomes: Outcomes
+    """One result a request, in the order of the input."""
+    wall_s: float
+    """Median time of one run of the simulation loop, compilation excluded."""
+    runs: int
+    """Runs behind that median."""
+
+
+def simulate(
+    requests: Requests,
+    params: EngineParams,
+    *,
+    replicas: int,
+    seed: int = 0,
+    runs: int = 1,
+) -> Run:
+    """Runs a workload on a fixed number of replicas until the last request is done.
+
+    Args:
+        requests: The offered load.
+        params: Replica and gateway.
+        replicas: Ready replicas, at least 1.
+        seed: Of the random routers.
+        runs: How often to run it: the results are the same, the time is the median of all.
+
+    Raises:
+        ValueError: No replica, or more requests than a run can hold.
+    """
+    if replicas < 1:
+        msg = f"replicas is {replicas}, expected 1 or more"
+        raise ValueError(msg)
+    if len(requests) >= MAX_POOL:
+        msg = f"{len(requests)} requests: a run holds at most {MAX_POOL - 1}"
+        raise ValueError(msg)
+    workload = _workload([requests])
+    outcomes = Outcomes.of_length(len(requests))
+    packed = params.packed()
+    seed_u64 = np.uint64(seed)
+
+    def once(load: Workload, out: Outcomes) -> float:
+        state = EngineState.allocate(
+            1,
+            replicas=replicas,
+            max_num_seqs=params.max_num_seqs,
+            pool=len(out.status),
+            faults=0,
+            scrapes=1,
+            samples=0,
+        )
+        start = time.perf_counter()
+        run_to_end(packed, state, load, out, replicas, seed_u64)
+        return time.perf_counter() - start
+
+    one = Workload(*(column[:1] for column in workload))
+    once(one, Outcomes.of_length(1))  # compiles
+    times = [once(workload, outcomes) for _ in range(max(runs, 1))]
+    return Run(outcomes, float(np.median(times)), len(times))
+
+
+class Engine:
+    """n independent gateways over shared workloads, each with its own clock, replicas and generator.
+
+    The rows `seen` and `truth` are `(n, F)` in the order of `schema.FIELDS`, NaN where missing.
+    """
+
+    def __init__(
+        self,
+        params: EngineParams,
+        workloads: Sequence[Requests],
+        n: int,
+        *,
+        max_replicas: int,
+        faults: int = 0,
+        samples: int,
+        threads: int,
+    ) -> None:
+        """Allocates everything; nothing runs before `reset`.
+
+        Args:
+            params: One for all gateways.
+            workloads: What gateways may draw from; each is periodic with its span.
+            n: Gateways.
+            max_replicas: Most replicas a gateway is asked for. There is room for as many draining ones.
+            faults: Room for faults per gateway.
+            samples: Most first tokens in one telemetry window and tick.
+            threads: Threads over the gateways.
+        """
+        self.n = n
+        self._params = np.repeat(params.packed(), n)
+        self._workload = _workload(workloads)
+        ends = np.cumsum([len(w) for w in workloads])
+        self._rows = np.stack([ends - [len(w) for w in workloads], ends], axis=-1).astype(np.int64)
+        self._spans = np.array([w.span_s for w in workloads])
+        self._state = EngineState.allocate(
+            n,
+            replicas=2 * max_replicas,
+            max_num_seqs=params.max_num_seqs,
+            pool=POOL,
+            faults=faults,
+            scrapes=round(params.window_s / params.scrape_interval_s) + 1,
+            samples=samples,
+        )
+        self._out = Outcomes.of_length(0)
+        self.seen: Rows = np.full((n, len(FIELDS)), np.nan)
+        self.truth: Rows = np.full((n, len(FIELDS)), np.nan)
+        self._bounds = [(part[0], part[-1] + 1) for part in np.array_split(np.arange(n), threads) if len(part)]
+        self._pool = ThreadPoolExecutor(threads) if len(self._bounds) > 1 else None
+
+    def reset(
+        self,
+        which: NDArray[np.int64],
+        *,
+        seeds: NDArray[np.uint64],
+        workloads: NDArray[np.int64],
+        start_s: NDArray[np.float64],
+        warmup_s: float,
+        replicas: NDArray[np.int64],
+        threshold_percent: NDArray[np.int64],
+        faults: Sequence[Sequence[Fault]],
+    ) -> None:
+        """Starts gateways anew and runs their warm-up.
+
+        Args:
+            which: `(k,)`: the gateways.
+            seeds: `(k,)`: of their generators.
+            workloads: `(k,)`: index of the workload each draws from.
+            start_s: `(k,)`: where in it the episode begins, after the warm-up.
+            warmup_s: Time run before; the load before a workload's start is its end.
+            replicas: `(n,)`: ready replicas at the start.
+            threshold_percent: `(n,)`: breaker threshold.
+            faults: One list for each of `which`; times count from the episode's beginning.
+        """
+        for e, listed in zip(which, faults, strict=True):
+            self._state.faults[e] = packed_faults(listed, self._state.faults.shape[1], warmup_s)
+        spans = self._spans[workloads]
+        reset_many(
+            self._params,
+            self._state,
+            self._workload,
+            self._out,
+            which,
+            seeds,
+            self._rows[workloads],
+            np.mod(start_s - warmup_s, spans),
+            spans,
+            warmup_s,
+            replicas,
+            threshold_percent,
+            self.seen,
+            self.truth,
+        )
+
+    def tick(
+        self,
+        tick_s: float,
+        replicas: NDArray[np.int64],
+        threshold_percent: NDArray[np.int64],
+        max_outstanding: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Runs all gateways one control interval under new settings, each `(n,)`."""
+        if max_outstanding is None:
+            max_outstanding = np.full(self.n, _NO_LIMIT, np.int64)
+
+        def part(bounds: tuple[int, int]) -> None:
+            tick_many(
+                self._params,
+                self._state,
+                self._workload,
+                self._out,
+                *bounds,
+                tick_s,
+                replicas,
+                threshold_percent,
+                max_outstanding,
+                self.seen,
+                self.truth,
+            )
+
+        if self._pool is None:
+            part(self._bounds[0])
+        else:
+            list(self._pool.map(part, self._bounds))
+
+    @property
+    def counters(self) -> dict[str, NDArray[Any]]:
+        """What each gateway counted since its reset, `(n,)` each: requests by status, billed seconds."""
+        env = self._state.env
+        names = ("arrived", "first_tokens", "ok", "error", "timeout", "shed", "outstanding", "billed_s")
+        return {name: env[name].copy() for name in names}
+
+
+def _workload(parts: Sequence[Requests]) -> Workload:
+    """The columns of several workloads, one behind the other."""
+    return Workload(
+        np.concatenate([p.arrival_s for p in parts]),
+        np.concatenate([p.prompt_tokens for p in parts]),
+        np.concatenate([p.output_tokens for p in parts]),
+    )
+
+
+def no_limit(limit: int | None) -> int:
+    """The engine's number for "no limit"."""
+    return _NO_LIMIT if limit is None else limit
+
+
+def most_in_window(requests: Requests, window_s: float) -> int:
+    """Most arrivals within any window of that length, the periodic continuation included."""
+    arrivals = np.concatenate([requests.arrival_s, requests.arrival_s + requests.span_s])
+    if len(arrivals) == 0:
+        return 0
+    repeats = math.ceil(window_s / requests.span_s)
+    ends = np.searchsorted(arrivals, arrivals[: len(requests)] + math.fmod(window_s, requests.span_s))
+    return int((ends - np.arange(len(requests))).max()) + (repeats - 1) * len(requests)

@@ -1,0 +1,196 @@
+"""One replica: continuous batching with chunked prefill, iteration by iteration, jumped in closed form.
+
+One iteration lasts `base + per_seq * B + per_ctx * S + per_prefill * p` (B decoding sequences, S the sum of
+their context tokens, p prefill tokens). While the batch stays the same, S grows by B an iteration, so k
+iterations last `k d + q k (k - 1) / 2` with d the first one's duration and `q = per_ctx * B`. A *segment* is
+such a run; it ends with the next completion, with the prompt that is prefilled, or is cut at the iteration
+during which a request arrives. Every event costs the same however long the segment is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .accounting import complete, first_token
+from .kernel import inlined_kernel, kernel
+from .kv_cache import blocks_in_use, evict_until_free
+from .state import KEY_MASK, KEY_SHIFT, NONE
+from .waiting import pop_waiting, push_waiting, sweep_deadlines
+
+
+@inlined_kernel
+def insert_key(keys, r, n, key):
+    """Adds a sequence to the `n` of replica r, kept in falling order of completion."""
+    i = n
+    while i > 0 and keys[r, i - 1] < key:
+        keys[r, i] = keys[r, i - 1]
+        i -= 1
+    keys[r, i] = key
+
+
+@inlined_kernel
+def cut_segment(rep, r, next_event, t):
+    """Ends replica r's segment with the iteration during which t falls."""
+    first, growth = rep.first_step_s, rep.step_growth_s
+    lead = first - 0.5 * growth
+    elapsed = t - rep.t0
+    # root of growth/2 k^2 + lead k = elapsed, in the form that needs no division by growth
+    k = int(np.ceil(2.0 * elapsed / (lead + np.sqrt(lead * lead + 2.0 * growth * elapsed))))
+    k = max(k, 1)
+    while k > 1 and rep.t0 + (k - 1) * (first + 0.5 * growth * (k - 2)) >= t:
+        k -= 1
+    while rep.t0 + k * (first + 0.5 * growth * (k - 1)) < t:
+        k += 1
+    if k < rep.steps:
+        rep.steps = k
+        next_event[r] = rep.t0 + k * (first + 0.5 * growth * (k - 1))
+
+
+@inlined_kernel
+def admit(p, rep, r, keys, pool, budget, load, exact):
+    """Takes waiting requests into the batch while budget, slots and blocks last.
+
+    A prompt that fits into the budget finishes its prefill in this iteration; the first that does not
+    becomes the half-prefilled one and takes the rest. `load` is what the KV cache holds, in tokens of whole
+    blocks; unless `exact`, an upper bound.
+    """
+    while budget > 0 and rep.wait_head != NONE and rep.held < p.max_num_seqs:
+        request = pool[rep.wait_head]
+        if load + request.blocks * p.block_tokens >= p.admission_tokens:
+            if exact:
+                break
+            load = blocks_in_use(p, rep, r, keys, pool) * p.block_tokens
+            exact = True
+            continue
+        i = pop_waiting(rep, pool)
+        load += request.blocks * p.block_tokens
+        rep.held += 1
+        rep.prefill_blocks += request.blocks
+        if request.prompt <= budget:
+            budget -= request.prompt
+            rep.batch_tokens += request.prompt
+            request.next = rep.batch
+            rep.batch = i
+        else:
+            rep.partial = i
+            rep.partial_left = request.prompt
+            rep.chunk_step = budget
+            budget = 0
+
+
+@inlined_kernel
+def start_segment(p, rep, r, next_event, keys, pool, scratch, t):
+    """Forms the batch at time t and finds how many iterations it lasts."""
+    count = rep.count
+    b = rep.decoding
+    context = rep.context + b * count
+    # what the cache holds at most, in tokens: blocks are counted exactly only where that can matter
+    load = context + (p.block_tokens - 1) * b + p.block_tokens * rep.prefill_blocks
+    exact = load >= p.kv_tokens
+    if exact:
+        load = evict_until_free(p, rep, r, keys, pool, scratch) * p.block_tokens
+        b = rep.decoding
+        context = rep.context + b * count
+    budget = p.chunk_tokens - b
+    rep.chunk_step = 0
+    rep.batch_tokens = 0
+    rep.batch = NONE
+    steps = np.int64(1) << 40
+    if rep.partial != NONE and rep.partial_left > budget:
+        rep.chunk_step = budget
+        steps = (rep.partial_left - 1) // budget
+    else:
+        if rep.partial != NONE:
+            budget -= rep.partial_left
+            rep.batch_tokens = rep.partial_left
+            rep.batch = rep.partial
+            pool[rep.partial].next = NONE
+            rep.partial = NONE
+        if rep.wait_head != NONE:
+            admit(p, rep, r, keys, pool, budget, load, exact)
+        if rep.batch != NONE:
+            steps = 1
+        elif rep.partial != NONE:
+            steps = (rep.partial_left - 1) // rep.chunk_step
+    if b > 0:
+        steps = min(steps, (keys[r, b - 1] >> KEY_SHIFT) - count)
+        # no block may run out within the segment; where one could, go one iteration at a time
+        spare = p.kv_tokens - p.block_tokens * rep.prefill_blocks - (p.block_tokens - 1) * b
+        spare -= context + 1
+        if b * (steps - 1) > spare:
+            steps = max(spare // b + 1, 1)
+    elif rep.batch == NONE and rep.partial == NONE:
+        next_event[r] = np.inf
+        return
+    prefill = rep.batch_tokens + rep.chunk_step
+    first = p.base_s + p.per_seq_s * b + p.per_ctx_token_s * context + p.per_prefill_token_s * prefill
+    growth = p.per_ctx_token_s * b
+    rep.t0 = t
+    rep.first_step_s = first
+    rep.step_growth_s = growth
+    rep.steps = steps
+    next_event[r] = t + steps * (first + 0.5 * growth * (steps - 1))
+    if rep.min_deadline < next_event[r]:
+        cut_segment(rep, r, next_event, rep.min_deadline)
+
+
+@inlined_kernel
+def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out):
+    """Books what the segment brought: tokens, completions, first tokens."""
+    t = next_event[r]
+    steps = rep.steps
+    rep.count += steps
+    rep.tokens += steps * (rep.decoding + rep.chunk_step) + rep.batch_tokens
+    rep.partial_left -= steps * rep.chunk_step
+    count = rep.count
+    n = rep.decoding
+    while n > 0 and keys[r, n - 1] >> KEY_SHIFT == count:
+        n -= 1
+        i = keys[r, n] & KEY_MASK
+        request = pool[i]
+        rep.context -= request.prompt + request.output - count
+        complete(env, rep, pool, i, t, histograms, out)
+    i = rep.batch
+    while i != NONE:
+        request = pool[i]
+        following = request.next
+        rep.prefill_blocks -= request.blocks
+        if request.first < 0.0:
+            first_token(env, rep, request, t, histograms, samples)
+        if request.output == 1:
+            complete(env, rep, pool, i, t, histograms, out)
+        else:
+            rep.context += request.prompt + 1 - count
+            insert_key(keys, r, n, (count + request.output - 1) << KEY_SHIFT | i)
+            n += 1
+        i = following
+    rep.batch = NONE
+    rep.decoding = n
+
+
+@kernel
+def advance(p, env, rep, r, next_event, keys, pool, scratch, histograms, samples, out, t):
+    """Brings replica r up to time t, everything that happens at t included."""
+    while next_event[r] <= t:
+        end = next_event[r]
+        finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out)
+        if rep.min_deadline <= end:
+            sweep_deadlines(env, rep, r, keys, pool, out, end)
+        start_segment(p, rep, r, next_event, keys, pool, scratch, end)
+
+
+@kernel
+def enqueue(p, rep, r, next_event, keys, pool, scratch, i, t):
+    """Gives request i to replica r, which has been brought up to time t."""
+    request = pool[i]
+    request.replica = r
+    rep.outstanding += 1
+    push_waiting(rep, pool, i)
+    rep.min_deadline = min(rep.min_deadline, request.deadline)
+    if next_event[r] == np.inf:
+        start_segment(p, rep, r, next_event, keys, pool, scratch, t)
+        return
+    if rep.waiting == 1 and rep.held < p.max_num_seqs and rep.chunk_step == 0 and rep.steps > 1:
+        cut_segment(rep, r, next_event, t)
+    if rep.min_deadline < next_event[r]:
+        cut_segment(rep, r, next_event, rep.min_deadline)

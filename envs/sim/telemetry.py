@@ -1,0 +1,319 @@
+"""What a scrape of the cluster shows, and what is really so.
+
+Counters and histograms are cumulative and sampled every scrape interval; shares, rates and quantiles
+are taken over the window between the oldest and the newest sample that are kept. Two rows come out: `seen`,
+what Prometheus would answer, and `truth`, the plant's own, whose P95 is exact and counts those who
+still wait for a first token and are already late.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kernel import kernel
+from .kv_cache import blocks_in_use
+from .router import bring_all_up
+from .state import (
+    DRAINING,
+    E2E_BOUNDS_S,
+    E2E_HIST,
+    HIST_WIDTH,
+    NONE,
+    OFF,
+    PROMPT_BOUNDS,
+    PROMPT_HIST,
+    READY,
+    REP_ANSWERS,
+    REP_FAILURES,
+    REP_INCARNATION,
+    REP_ITERATIONS,
+    REP_TOKENS,
+    SCRAPE_ARRIVED,
+    SCRAPE_FAILED,
+    SCRAPE_FIRST,
+    SCRAPE_HIST,
+    SCRAPE_TIME,
+    STARTING,
+    TTFT_BOUNDS_S,
+    TTFT_HIST,
+)
+
+(
+    CPU,
+    TTFT_P95,
+    ERROR_RATE,
+    REQUESTED,
+    READY_COUNT,
+    STARTING_COUNT,
+    DRAINING_COUNT,
+    VRAM,
+    THRESHOLD,
+    EJECTED,
+    ERROR_SPREAD,
+    REQUEST_RATE,
+    TOKEN_RATE,
+    PROMPT_P50,
+    PROMPT_P95,
+    RUNNING,
+    WAITING,
+    KV_USAGE,
+    E2E_P95,
+    SAMPLES,
+    TIME_OF_DAY,
+) = range(21)
+"""Columns of a row; a test holds them equal to the order of `schema.fields.FIELDS`."""
+
+
+@kernel
+def histogram_quantile(q, bounds, counts, minimum):
+    """Prometheus' `histogram_quantile` over counts a bucket: linear inside the bucket that holds the rank.
+
+    The first bucket starts at 0; a rank in the +Inf bucket gives the highest finite bound. NaN with fewer
+    than `minimum` samples. (`promql/quantile.go`, classic histograms.)
+    """
+    finite = bounds.shape[0]
+    total = 0.0
+    for b in range(finite + 1):
+        total += counts[b]
+    if total < minimum or total == 0.0:
+        return np.nan
+    rank = q * total
+    below = 0.0
+    for b in range(finite):
+        if below + counts[b] >= rank and counts[b] > 0:
+            start = bounds[b - 1] if b > 0 else 0.0
+            return start + (bounds[b] - start) * (rank - below) / counts[b]
+        below += counts[b]
+    return bounds[finite - 1]
+
+
+@kernel
+def select(values, n, rank):
+    """The value of that rank (0 is the smallest) among the first n, by Hoare's selection; reorders them."""
+    low, high = 0, n - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    return values[rank]
+
+
+@kernel
+def median(values, n):
+    """The middle value, or the mean of the two middle ones."""
+    upper = select(values, n, n // 2)
+    return upper if n % 2 == 1 else 0.5 * (select(values, n, n // 2 - 1) + upper)
+
+
+@kernel
+def steps_done(rep, t):
+    """Iterations of the segment under way that have ended by t."""
+    first, growth = rep.first_step_s, rep.step_growth_s
+    lead = first - 0.5 * growth
+    elapsed = t - rep.t0
+    k = int(2.0 * elapsed / (lead + np.sqrt(lead * lead + 2.0 * growth * elapsed)))
+    return min(max(k, 0), rep.steps)
+
+
+@kernel
+def scrape(plant):
+    """Samples all counters into the rings."""
+    env, replicas = plant.env, plant.replicas
+    t = env.next_scrape
+    env.next_scrape = t + plant.params.scrape_interval_s
+    bring_all_up(plant, t)
+    place = env.scrapes % plant.scrapes.shape[0]
+    env.scrapes += 1
+    sample = plant.scrapes[place]
+    sample[SCRAPE_TIME] = t
+    sample[SCRAPE_ARRIVED] = env.arrived
+    sample[SCRAPE_FIRST] = env.first_tokens
+    sample[SCRAPE_FAILED] = env.error + env.timeout + env.shed
+    for h in range(3):
+        for b in range(HIST_WIDTH):
+            sample[SCRAPE_HIST + h * HIST_WIDTH + b] = plant.histograms[h, b]
+    for r in range(replicas.shape[0]):
+        rep = replicas[r]
+        line = plant.replica_scrapes[place, r]
+        line[REP_INCARNATION] = 0 if rep.state == OFF else rep.incarnation
+        if rep.state == OFF:
+            continue
+        done = steps_done(rep, t) if plant.next_event[r] < np.inf else 0
+        line[REP_ANSWERS] = rep.answers
+        line[REP_FAILURES] = rep.failures
+        line[REP_ITERATIONS] = rep.count + done
+        line[REP_TOKENS] = rep.tokens + done * (rep.decoding + rep.chunk_step)
+
+
+@kernel
+def window_quantile(plant, newest, oldest, hist, q, bounds, minimum):
+    """A quantile of what came between two scrapes."""
+    low = SCRAPE_HIST + hist * HIST_WIDTH
+    counts = plant.values
+    for b in range(bounds.shape[0] + 1):
+        counts[b] = plant.scrapes[newest, low + b] - plant.scrapes[oldest, low + b]
+    return histogram_quantile(q, bounds, counts, minimum)
+
+
+@kernel
+def observe(plant, seen, truth):
+    """Fills both rows at a scrape instant."""
+    p, env = plant.params, plant.env
+    ring = plant.scrapes.shape[0]
+    newest = (env.scrapes - 1) % ring
+    oldest = env.scrapes % ring if env.scrapes >= ring else 0
+    new, old = plant.scrapes[newest], plant.scrapes[oldest]
+    elapsed = new[SCRAPE_TIME] - old[SCRAPE_TIME]
+    seen[:] = np.nan
+    seen[REQUESTED] = env.requested
+    seen[THRESHOLD] = env.threshold_percent / 100.0
+    seen[EJECTED] = env.ejected
+    answers = 0.0
+    failed = 0.0
+    if elapsed > 0.0:
+        first = new[SCRAPE_FIRST] - old[SCRAPE_FIRST]
+        failed = new[SCRAPE_FAILED] - old[SCRAPE_FAILED]
+        answers = first + failed
+        seen[REQUEST_RATE] = (new[SCRAPE_ARRIVED] - old[SCRAPE_ARRIVED]) / elapsed
+        seen[SAMPLES] = first
+        minimum = p.minimum_samples
+        seen[TTFT_P95] = window_quantile(
+            plant, newest, oldest, TTFT_HIST, 0.95, TTFT_BOUNDS_S, minimum
+        )
+        seen[E2E_P95] = window_quantile(
+            plant, newest, oldest, E2E_HIST, 0.95, E2E_BOUNDS_S, minimum
+        )
+        seen[PROMPT_P50] = window_quantile(
+            plant, newest, oldest, PROMPT_HIST, 0.5, PROMPT_BOUNDS, minimum
+        )
+        seen[PROMPT_P95] = window_quantile(
+            plant, newest, oldest, PROMPT_HIST, 0.95, PROMPT_BOUNDS, minimum
+        )
+        if answers >= minimum:
+            seen[ERROR_RATE] = failed / answers
+    observe_replicas(plant, seen, newest, oldest)
+    for column in range(seen.shape[0]):
+        truth[column] = seen[column]
+    truth[TTFT_P95] = exact_ttft_p95(plant, new[SCRAPE_TIME])
+    truth[ERROR_RATE] = failed / answers if answers > 0.0 else np.nan
+
+
+@kernel
+def observe_replicas(plant, seen, newest, oldest):
+    """The part of a row that is a sum or a mean over replicas."""
+    p, env, replicas = plant.params, plant.env, plant.replicas
+    t = plant.scrapes[newest, SCRAPE_TIME]
+    window_start = plant.scrapes[oldest, SCRAPE_TIME]
+    elapsed = t - window_start
+    ready = starting = draining = running = waiting = 0
+    cpu = kv = tokens_per_s = 0.0
+    shares = plant.values
+    judged = 0
+    for r in range(replicas.shape[0]):
+        rep = replicas[r]
+        if rep.state == OFF:
+            continue
+        if rep.state == STARTING:
+            starting += 1
+            continue
+        running += rep.held
+        waiting += rep.waiting
+        new, old = plant.replica_scrapes[newest, r], plant.replica_scrapes[oldest, r]
+        same = old[REP_INCARNATION] == rep.incarnation and newest != oldest
+        iterations = new[REP_ITERATIONS] - (old[REP_ITERATIONS] if same else 0)
+        tokens = new[REP_TOKENS] - (old[REP_TOKENS] if same else 0)
+        answers = new[REP_ANSWERS] - (old[REP_ANSWERS] if same else 0)
+        failures = new[REP_FAILURES] - (old[REP_FAILURES] if same else 0)
+        if elapsed > 0.0:
+            tokens_per_s += tokens / elapsed
+        if rep.state == DRAINING:
+            draining += 1
+            continue
+        ready += 1
+        since = max(window_start, rep.started_at)
+        if t > since:
+            starting_s = max(0.0, min(rep.ready_at, t) - since)
+            busy = p.cpu_startup * starting_s + p.cpu_idle * (t - since - starting_s)
+            busy += p.cpu_per_iteration_s * iterations + p.cpu_per_token_s * tokens
+            cpu += min(busy / (t - since), 1.0)
+        kv += blocks_in_use(p, rep, r, plant.keys, plant.pool) / p.kv_blocks
+        if answers >= p.request_volume:
+            shares[judged] = failures / answers
+            judged += 1
+    seen[READY_COUNT] = ready
+    seen[STARTING_COUNT] = starting
+    seen[DRAINING_COUNT] = draining
+    seen[RUNNING] = running
+    seen[WAITING] = waiting
+    if elapsed > 0.0:
+        seen[TOKEN_RATE] = tokens_per_s
+    if ready > 0:
+        kv_usage = min(kv / ready, 1.0)
+        seen[CPU] = cpu / ready
+        seen[KV_USAGE] = kv_usage
+        seen[VRAM] = min((p.weights_gib + kv_usage * p.kv_gib) / p.vram_gib, 1.0)
+    if judged > 0:
+        seen[ERROR_SPREAD] = select(shares, judged, judged - 1) - median(shares, judged)
+
+
+@kernel
+def _late_waiters(plant, i, now, values, n):
+    """Adds the ages of those of a list that have no first token and are late already."""
+    pool = plant.pool
+    while i != NONE:
+        age = now - pool[i].arrival
+        if pool[i].first < 0.0 and age > plant.params.late_after_s:
+            values[n] = age
+            n += 1
+        i = pool[i].next
+    return n
+
+
+@kernel
+def exact_ttft_p95(plant, now):
+    """Nearest-rank P95 of the first tokens of the window and of the late ones who wait; NaN without any.
+
+    Nearest rank makes "P95 > limit" the same as "more than 5 % are over the limit". Samples that have left
+    the window are dropped from the state.
+    """
+    env, samples = plant.env, plant.samples
+    kept = 0
+    for k in range(env.samples):
+        if samples[k, 0] > now - plant.params.window_s:
+            samples[kept, 0] = samples[k, 0]
+            samples[kept, 1] = samples[k, 1]
+            kept += 1
+    env.samples = kept
+    values = plant.values
+    for k in range(kept):
+        values[k] = samples[k, 1]
+    n = kept
+    for r in range(plant.replicas.shape[0]):
+        rep = plant.replicas[r]
+        if rep.state == READY or rep.state == DRAINING:
+            n = _late_waiters(plant, rep.wait_head, now, values, n)
+            n = _late_waiters(plant, rep.batch, now, values, n)
+            if rep.partial != NONE:
+                i = rep.partial
+                age = now - plant.pool[i].arrival
+                if plant.pool[i].first < 0.0 and age > plant.params.late_after_s:
+                    values[n] = age
+                    n += 1
+    if n == 0:
+        return np.nan
+    rank = int(np.ceil(0.95 * n)) - 1
+    return select(values, n, rank)

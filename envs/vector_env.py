@@ -1,0 +1,145 @@
+"""Many gateways as a Gymnasium vector environment, stepped in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from .batch import BatchStep
+from .gateway_env import action_space, make_batch, observation_space
+from .reward_fn import RewardFn
+from .scenario import Scenario
+from .schema.observation import Preset
+
+Observations = NDArray[np.float32]
+Actions = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
+    """`num_envs` gateways of one scenario; row i equals a `GatewayEnv` with the same seed, to the bit.
+
+    An episode that was truncated starts anew by itself: with `NEXT_STEP` (Gymnasium's default) in the
+    following call, whose action is ignored; with `SAME_STEP` at once, the last observation being in
+    `info["final_obs"]`; with `DISABLED` only by `reset(options={"reset_mask": ...})`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: Scenario | str | Path = "demo",
+        reward_fn: RewardFn | str = "gatepilot.reward.documented:default_reward",
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        observation: Preset = "extended",
+        frame_stack: int = 1,
+        split: str | None = "train",
+        episode_ticks: int | None = None,
+        traces_dir: str | Path | None = None,
+        requests_seed: int = 0,
+    ) -> None:
+        """Builds the gateways; the arguments are those of `GatewayEnv`."""
+        self.batch = make_batch(
+            scenario,
+            num_envs,
+            reward_fn,
+            observation=observation,
+            frame_stack=frame_stack,
+            split=split,
+            episode_ticks=episode_ticks,
+            traces_dir=traces_dir,
+            requests_seed=requests_seed,
+        )
+        self.num_envs = num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = observation_space(self.batch.observation_spec)
+        self.single_action_space = action_space()
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._generators = [np.random.default_rng() for _ in range(num_envs)]
+        self._ended: Flags = np.zeros(num_envs, np.bool_)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Starts episodes.
+
+        Args:
+            seed: One for each env, or one from which env i takes `seed + i` (Gymnasium's rule).
+            options: `reset_mask`, `(num_envs,)` of bool: which envs; all without it.
+        """
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        for i, one in enumerate(seeds or ()):
+            if one is not None:
+                self._generators[i] = np.random.default_rng(one)
+        mask = np.ones(self.num_envs, np.bool_)
+        if options is not None and "reset_mask" in options:
+            mask = np.asarray(options["reset_mask"], np.bool_)
+        observations = self._restart(mask)
+        return observations, {}
+
+    def step(
+        self, actions: Actions
+    ) -> tuple[Observations, NDArray[np.float64], Flags, Flags, dict[str, Any]]:
+        """Runs one control interval of every env.
+
+        Raises:
+            ValueError: An episode is over and autoreset is disabled.
+        """
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            msg = "an episode is over: reset it with options={'reset_mask': ...}"
+            raise ValueError(msg)
+        step = self.batch.step(np.asarray(actions))
+        observations, reward, truncated = step.observation, step.reward, step.truncated
+        restarting = self._ended
+        if self.autoreset_mode is AutoresetMode.NEXT_STEP and restarting.any():
+            observations = self._restart(restarting)
+            reward = np.where(restarting, 0.0, reward)
+            truncated = truncated & ~restarting
+        infos = _infos(step, ~restarting)
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and truncated.any():
+            infos["final_obs"] = _objects(observations, truncated)
+            infos["_final_obs"] = truncated
+            infos["final_info"] = _infos(step, truncated)
+            infos["_final_info"] = truncated
+            observations = self._restart(truncated)
+        else:
+            self._ended = truncated
+        return observations, reward, np.zeros(self.num_envs, np.bool_), truncated, infos
+
+    def _restart(self, mask: Flags) -> Observations:
+        """Starts the episodes of some envs, each from its own generator; all observations."""
+        rows = np.flatnonzero(mask)
+        seeds = np.array([self._generators[i].integers(0, 1 << 62) for i in rows], np.int64)
+        self._ended = self._ended & ~mask
+        return self.batch.reset(rows, seeds=seeds)
+
+
+def _infos(step: BatchStep, mask: Flags) -> dict[str, Any]:
+    """The tick's info in Gymnasium's form: an array and a mask `_name` for each name."""
+    infos: dict[str, Any] = {}
+    parts = {f"reward_{name}": values for name, values in step.parts.items()}
+    for name, values in {**step.info, **parts}.items():
+        infos[name] = np.where(mask, values, np.zeros((), values.dtype))
+        infos[f"_{name}"] = mask.copy()
+    return infos
+
+
+def _objects(observations: Observations, mask: Flags) -> NDArray[np.object_]:
+    """The observations of some rows as an array of arrays, `None` elsewhere."""
+    rows = np.full(len(mask), None, dtype=object)
+    for i in np.flatnonzero(mask):
+        rows[i] = observations[i].copy()
+    return rows

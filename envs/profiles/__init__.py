@@ -1,0 +1,1 @@
+"""Serving profiles: how long an engine iteration lasts, with the source of every number."""

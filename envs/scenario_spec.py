@@ -1,0 +1,221 @@
+"""The parts of a scenario as frozen dataclasses; a YAML scenario maps 1:1 onto them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(ge=0)]
+PositiveSeconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+Range = tuple[Seconds, Seconds]
+
+SPEC_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+"""Unknown keys, texts in place of numbers, and infinities are errors."""
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """Where requests come from, which part of it, and how much."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    trace: str | None = None
+    """File in the traces folder, or a path; None: the model alone."""
+    model: str | None = None
+    """Workload model (shipped name or JSON file), used where the trace is absent."""
+    rate_scale: Annotated[float, Field(gt=0)] = 1.0
+    """Factor on the rate, by superposing time-shifted copies."""
+    max_prompt_tokens: Count | None = None
+    """Requests with longer prompts are left out; None: all stay."""
+    from_s: Seconds = 0.0
+    """Start of the part used, in seconds of the workload's own time."""
+    to_s: PositiveSeconds | None = None
+    """End of the part used; None: the model's own span."""
+    max_shift_s: Seconds = 1800.0
+    """Largest shift of a superposed copy: the daily swing stays, bursts do not coincide."""
+
+    def __post_init__(self) -> None:
+        """Checks what concerns more than one key."""
+        if self.trace is None and self.model is None:
+            raise ValueError("trace: give a trace, a model, or both")
+        if self.to_s is None and self.model is None:
+            raise ValueError("to_s: needed where no model is named")
+        if self.to_s is not None and self.to_s <= self.from_s:
+            raise ValueError(f"to_s: {self.to_s} must lie after from_s ({self.from_s})")
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """Replicas and their engine limits."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    min_replicas: Count = 1
+    """Fewest replicas a policy may ask for."""
+    max_replicas: Count = 16
+    """Most replicas a policy may ask for."""
+    initial_replicas: Count = 4
+    """Ready replicas at the start of an episode."""
+    cold_start_s: Seconds | None = None
+    """From order to ready; None: the profile's."""
+    cold_start_spread: Share = 0.1
+    """Relative spread of the cold start: uniform within +- this share."""
+    max_num_seqs: Count = 128
+    """Sequences a replica holds at once, prefilling ones included."""
+    chunk_tokens: Count = 512
+    """Token budget of an iteration (chunked prefill)."""
+    kv_blocks: Count | None = None
+    """KV blocks a replica has; None: the profile's KV capacity over block_tokens."""
+    block_tokens: Count = 16
+    """Tokens a KV block holds (vLLM's default)."""
+
+    def __post_init__(self) -> None:
+        """Checks what concerns more than one key."""
+        if self.min_replicas > self.max_replicas:
+            raise ValueError(
+                f"min_replicas: {self.min_replicas} must not exceed "
+                f"max_replicas ({self.max_replicas})"
+            )
+        if not self.min_replicas <= self.initial_replicas <= self.max_replicas:
+            raise ValueError(
+                f"initial_replicas: {self.initial_replicas} must lie within "
+                f"{self.min_replicas} to {self.max_replicas}"
+            )
+
+
+@dataclass(frozen=True)
+class GatewaySpec:
+    """Routing, breaker (Envoy's outlier detection), retries, timeouts, draining."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    router: Literal["round_robin", "random", "least_outstanding", "fewest_waiting"] = (
+        "least_outstanding"
+    )
+    """How a replica is chosen among those ready and not ejected."""
+    threshold_steps: Annotated[int, Field(ge=1, le=19)] = 10
+    """Breaker threshold at the start, in steps of 0.05."""
+    breaker_interval_s: PositiveSeconds = 10.0
+    """Time between the breaker's looks (Envoy `interval`)."""
+    minimum_hosts: Count = 2
+    """Replicas with enough requests below which none is ejected."""
+    request_volume: Count = 10
+    """Requests in an interval that make a replica's failure share count."""
+    base_ejection_s: PositiveSeconds = 30.0
+    """First ejection's length; multiplied by the number of ejections."""
+    max_ejection_s: PositiveSeconds = 300.0
+    """Cap of an ejection's length (Envoy's default)."""
+    max_ejection_percent: Annotated[int, Field(ge=0, le=100)] = 50
+    """Share of replicas that may be ejected at once, in percent as in Envoy."""
+    max_retries: Annotated[int, Field(ge=0)] = 1
+    """Further attempts of a failed request, on another replica."""
+    retry_budget_share: Share = 0.2
+    """Retries in flight over active requests, at most."""
+    retry_budget_min: Annotated[int, Field(ge=0)] = 3
+    """Retries in flight that are always allowed."""
+    retry_delay_s: Seconds = 0.025
+    """Pause before a retry (Envoy's base interval)."""
+    request_timeout_s: PositiveSeconds = 600.0
+    """A request that takes longer is an error."""
+    max_outstanding: Annotated[int, Field(ge=0)] | None = None
+    """Requests in the plant at once, over which arrivals are shed; None: no limit."""
+    drain_min_s: Seconds = 30.0
+    """Least deadline of a draining replica."""
+
+    def __post_init__(self) -> None:
+        """Checks what concerns more than one key."""
+        if self.max_ejection_s < self.base_ejection_s:
+            raise ValueError(
+                f"max_ejection_s: {self.max_ejection_s} must not be below "
+                f"base_ejection_s ({self.base_ejection_s})"
+            )
+
+
+@dataclass(frozen=True)
+class TelemetrySpec:
+    """What scrapes and windows show of the plant."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    scrape_interval_s: PositiveSeconds = 5.0
+    """Time between two scrapes."""
+    window_s: PositiveSeconds = 60.0
+    """Window of rates, error share and P95."""
+    minimum_samples: Count = 20
+    """Requests in a window below which its shares and quantiles are missing."""
+    late_after_s: PositiveSeconds = 0.8
+    """Age at which a request that still waits for its first token counts into the plant's own
+    P95, which rewards look at: the latency limit of the service."""
+
+    def __post_init__(self) -> None:
+        """Checks what concerns more than one key."""
+        if self.window_s < self.scrape_interval_s:
+            raise ValueError(
+                f"window_s: {self.window_s} must not be below "
+                f"scrape_interval_s ({self.scrape_interval_s})"
+            )
+
+
+@dataclass(frozen=True)
+class ControlSpec:
+    """Rhythm of decisions."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    tick_s: PositiveSeconds = 15.0
+    """Time between two decisions."""
+    episode_ticks: Count = 240
+    """Decisions in an episode."""
+    warmup_s: Seconds = 60.0
+    """Time the plant runs before an episode's first observation."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Disjoint ranges of the workload's own time; None: 14/24, 2/24 and 8/24 of it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    train: Range | None = None
+    """Seconds [from, to) to train on."""
+    validation: Range | None = None
+    """Seconds [from, to) to choose checkpoints on."""
+    test: Range | None = None
+    """Seconds [from, to) to report on."""
+
+    def __post_init__(self) -> None:
+        """Checks each range."""
+        for name in ("train", "validation", "test"):
+            given = getattr(self, name)
+            if given is not None and given[0] >= given[1]:
+                raise ValueError(f"{name}: [{given[0]}, {given[1]}] must start before it ends")
+
+
+@dataclass(frozen=True)
+class FaultSpec:
+    """One kind of fault, at a fixed time of the episode or at random times."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    kind: Literal["replica_errors", "brown_out"]
+    """`replica_errors`: one replica fails; `brown_out`: all fail alike, so ejecting is wrong."""
+    error_share: tuple[Share, Share]
+    """Bounds of the share of requests that fail, drawn anew for each onset."""
+    duration_s: PositiveSeconds
+    """How long a fault lasts."""
+    start_s: Seconds | None = None
+    """Onset in seconds from the episode's start; None: random onsets."""
+    mean_interval_s: PositiveSeconds | None = None
+    """Mean time between random onsets (exponential); None: one onset at start_s."""
+
+    def __post_init__(self) -> None:
+        """Checks what concerns more than one key."""
+        if (self.start_s is None) == (self.mean_interval_s is None):
+            raise ValueError("start_s: give either start_s or mean_interval_s")
+        low, high = self.error_share
+        if low > high:
+            raise ValueError(f"error_share: [{low}, {high}] must be [lowest, highest]")

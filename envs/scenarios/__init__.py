@@ -1,0 +1,1 @@
+"""The scenarios that ship with the project, one YAML file each."""

@@ -1,0 +1,1 @@
+"""Offered load: requests, public trace formats and workload models. Knows no server."""

@@ -1,0 +1,1 @@
+"""Workload models shipped as JSON: facts fitted to public traces, no request rows."""

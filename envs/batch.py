@@ -102,14 +102,15 @@ class GatewayBatch:
         )
         self._check_spans(split)
         params = engine_params(scenario)
+        # samples are dropped at the end of the warm-up and of each tick
+        sampled_s = max(params.window_s + self.tick_s, scenario.control.warmup_s)
         self._engine = Engine(
             params,
             self._requests,
             n_envs,
             max_replicas=self.limits.max_replicas,
             faults=most_faults(scenario.faults, self.episode_s),
-            samples=POOL
-            + max(most_in_window(r, params.window_s + self.tick_s) for r in self._requests),
+            samples=POOL + max(most_in_window(r, sampled_s) for r in self._requests),
             threads=min(threads or os.cpu_count() or 1, n_envs),
         )
         self._seeds = np.random.SeedSequence(seed)

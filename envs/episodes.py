@@ -8,7 +8,7 @@ import numpy as np
 
 from .scenario import FaultSpec, Scenario
 from .sim.faults import Fault
-from .sim.params import UNLIMITED_BLOCKS, EngineParams
+from .sim.params import NO_LIMIT, UNLIMITED_BLOCKS, EngineParams
 from .profiles.profile import load_profile
 
 _GIB: Final = 1024.0**3
@@ -44,6 +44,7 @@ def engine_params(scenario: Scenario) -> EngineParams:
         retry_budget_min=gateway.retry_budget_min,
         retry_delay_s=gateway.retry_delay_s,
         request_timeout_s=gateway.request_timeout_s,
+        max_outstanding=NO_LIMIT if gateway.max_outstanding is None else gateway.max_outstanding,
         cold_start_s=profile.cold_start_s if cluster.cold_start_s is None else cluster.cold_start_s,
         cold_start_spread=cluster.cold_start_spread,
         drain_min_s=gateway.drain_min_s,

@@ -82,14 +82,13 @@ def first_token(env, rep, request, t, histograms, samples):
 
 
 @inlined_kernel
-def complete(env, rep, pool, i, t, histograms, out):
+def complete(env, rep, pool, i, t, histograms, samples, out):
     """The last output token."""
     request = pool[i]
     env.ok += 1
     rep.held -= 1
-    if out.status.shape[0] > 0:
-        write_outcome(request, OK, t, out)
-    else:
+    write_outcome(request, OK, t, out)
+    if samples.shape[0] > 0:
         histograms[E2E_HIST, bucket(E2E_BOUNDS_S, t - request.arrival)] += 1
         histograms[PROMPT_HIST, bucket(PROMPT_BOUNDS, request.prompt0)] += 1
     release(env, pool, i)
@@ -97,18 +96,26 @@ def complete(env, rep, pool, i, t, histograms, out):
 
 
 @kernel
-def expire(env, rep, pool, i, out):
-    """A deadline has passed: 504 for the client. Without a first token it is the replica's failure too."""
-    request = pool[i]
+def give_up(env, pool, i, out):
+    """A deadline has passed: 504 for the client."""
     env.timeout += 1
-    if request.first < 0.0:
+    write_outcome(pool[i], TIMEOUT, pool[i].deadline, out)
+    release(env, pool, i)
+
+
+@kernel
+def expire(env, rep, pool, i, t, out):
+    """Replica `rep` drops a request at t, for its deadline has passed.
+
+    Without a first token it is the replica's failure too.
+    """
+    if pool[i].first < 0.0:
         rep.answers += 1
         rep.failures += 1
         rep.interval_answers += 1
         rep.interval_failures += 1
-    write_outcome(request, TIMEOUT, request.deadline, out)
-    release(env, pool, i)
-    leave(env, rep, request.deadline)
+    give_up(env, pool, i, out)
+    leave(env, rep, t)
 
 
 @kernel

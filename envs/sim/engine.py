@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from ..schema.fields import FIELDS, Rows
 from ..workload.request import Requests
 from .faults import Fault, packed_faults
-from .params import EngineParams
+from .params import NO_LIMIT, EngineParams
 from .simulator import reset_many, run_to_end, tick_many
 from .state import MAX_POOL, EngineState, Outcomes, Workload
 
 POOL: Final = 1 << 16
 """Requests in flight one stepped gateway can hold; more are shed."""
-_NO_LIMIT: Final = 1 << 62
+_MOST_RUNS: Final = 201
+"""Most repetitions of a run for its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,9 @@ class Run:
     outcomes: Outcomes
     """One result a request, in the order of the input."""
     wall_s: float
-    """Median time of one run of the simulation loop, compilation excluded."""
+    """Median time of one warm run of the simulation loop, compilation excluded."""
     runs: int
-    """Runs behind that median."""
+    """Runs behind that median: the first is left out where there are more."""
 
 
 def simulate(
@@ -42,49 +43,54 @@ def simulate(
     *,
     replicas: int,
     seed: int = 0,
-    runs: int = 1,
+    timing_s: float = 0.0,
 ) -> Run:
     """Runs a workload on a fixed number of replicas until the last request is done.
 
     Args:
         requests: The offered load.
-        params: Replica and gateway.
+        params: Replica and router; breaker and telemetry, whose clocks never end, must be off.
         replicas: Ready replicas, at least 1.
         seed: Of the random routers.
-        runs: How often to run it: the results are the same, the time is the median of all.
+        timing_s: How long to repeat the run for a steady figure: its results are the same each time.
 
     Raises:
-        ValueError: No replica, or more requests than a run can hold.
+        ValueError: No replica, a clock that never ends, or more requests than a run can hold.
     """
     if replicas < 1:
         msg = f"replicas is {replicas}, expected 1 or more"
         raise ValueError(msg)
+    for name in ("breaker_interval_s", "scrape_interval_s"):
+        if getattr(params, name) > 0:
+            msg = f"{name} is {getattr(params, name)}, expected 0: a whole run has no end for it"
+            raise ValueError(msg)
     if len(requests) >= MAX_POOL:
         msg = f"{len(requests)} requests: a run holds at most {MAX_POOL - 1}"
         raise ValueError(msg)
     workload = _workload([requests])
     outcomes = Outcomes.of_length(len(requests))
     packed = params.packed()
-    seed_u64 = np.uint64(seed)
+    state = EngineState.allocate(
+        1,
+        replicas=replicas,
+        max_num_seqs=params.max_num_seqs,
+        pool=max(len(requests), 1),
+        faults=0,
+        scrapes=1,
+        samples=0,
+    )
 
-    def once(load: Workload, out: Outcomes) -> float:
-        state = EngineState.allocate(
-            1,
-            replicas=replicas,
-            max_num_seqs=params.max_num_seqs,
-            pool=len(out.status),
-            faults=0,
-            scrapes=1,
-            samples=0,
-        )
+    def once(load: Workload) -> float:
         start = time.perf_counter()
-        run_to_end(packed, state, load, out, replicas, seed_u64)
+        run_to_end(packed, state, load, outcomes, replicas, np.uint64(seed))
         return time.perf_counter() - start
 
-    one = Workload(*(column[:1] for column in workload))
-    once(one, Outcomes.of_length(1))  # compiles
-    times = [once(workload, outcomes) for _ in range(max(runs, 1))]
-    return Run(outcomes, float(np.median(times)), len(times))
+    once(Workload(*(column[:0] for column in workload)))  # compiles
+    times = [once(workload)]
+    while len(times) < _MOST_RUNS and sum(times) < timing_s:
+        times.append(once(workload))
+    warm = times[1:] or times
+    return Run(outcomes, float(np.median(warm)), len(warm))
 
 
 class Engine:
@@ -102,25 +108,29 @@ class Engine:
         max_replicas: int,
         faults: int = 0,
         samples: int,
-        threads: int,
+        threads: int = 1,
+        periodic: bool = True,
+        outcomes: bool = False,
     ) -> None:
         """Allocates everything; nothing runs before `reset`.
 
         Args:
             params: One for all gateways.
-            workloads: What gateways may draw from; each is periodic with its span.
+            workloads: What gateways may draw from.
             n: Gateways.
             max_replicas: Most replicas a gateway is asked for. There is room for as many draining ones.
             faults: Room for faults per gateway.
             samples: Most first tokens in one telemetry window and tick.
             threads: Threads over the gateways.
+            periodic: Whether a workload begins anew after its span, or ends.
+            outcomes: Whether the result of every request is kept (one gateway only).
         """
         self.n = n
         self._params = np.repeat(params.packed(), n)
         self._workload = _workload(workloads)
         ends = np.cumsum([len(w) for w in workloads])
         self._rows = np.stack([ends - [len(w) for w in workloads], ends], axis=-1).astype(np.int64)
-        self._spans = np.array([w.span_s for w in workloads])
+        self._spans = np.array([w.span_s if periodic else 0.0 for w in workloads])
         self._state = EngineState.allocate(
             n,
             replicas=2 * max_replicas,
@@ -130,7 +140,7 @@ class Engine:
             scrapes=round(params.window_s / params.scrape_interval_s) + 1,
             samples=samples,
         )
-        self._out = Outcomes.of_length(0)
+        self.outcomes = Outcomes.of_length(int(ends[-1]) if outcomes else 0)
         self.seen: Rows = np.full((n, len(FIELDS)), np.nan)
         self.truth: Rows = np.full((n, len(FIELDS)), np.nan)
         self._bounds = [(part[0], part[-1] + 1) for part in np.array_split(np.arange(n), threads) if len(part)]
@@ -167,11 +177,11 @@ class Engine:
             self._params,
             self._state,
             self._workload,
-            self._out,
+            self.outcomes,
             which,
             seeds,
             self._rows[workloads],
-            np.mod(start_s - warmup_s, spans),
+            np.where(spans > 0, np.mod(start_s - warmup_s, np.maximum(spans, 1e-9)), start_s),
             spans,
             warmup_s,
             replicas,
@@ -189,14 +199,14 @@ class Engine:
     ) -> None:
         """Runs all gateways one control interval under new settings, each `(n,)`."""
         if max_outstanding is None:
-            max_outstanding = np.full(self.n, _NO_LIMIT, np.int64)
+            max_outstanding = np.full(self.n, NO_LIMIT, np.int64)
 
         def part(bounds: tuple[int, int]) -> None:
             tick_many(
                 self._params,
                 self._state,
                 self._workload,
-                self._out,
+                self.outcomes,
                 *bounds,
                 tick_s,
                 replicas,
@@ -228,9 +238,36 @@ def _workload(parts: Sequence[Requests]) -> Workload:
     )
 
 
+def compile_engine() -> None:
+    """Compiles all kernels, or loads them from the cache: what else the first run would do."""
+    requests = Requests(np.array([0.5]), np.array([1]), np.array([1]), 1.0)
+    params = EngineParams(
+        base_s=0.01,
+        per_seq_s=0.0,
+        per_ctx_token_s=0.0,
+        per_prefill_token_s=0.0,
+        scrape_interval_s=1.0,
+        window_s=1.0,
+    )
+    simulate(requests, replace(params, scrape_interval_s=0.0), replicas=1)
+    engine = Engine(params, [requests], 1, max_replicas=1, samples=8)
+    one = np.ones(1, np.int64)
+    engine.reset(
+        one - 1,
+        seeds=np.ones(1, np.uint64),
+        workloads=one - 1,
+        start_s=np.zeros(1),
+        warmup_s=1.0,
+        replicas=one,
+        threshold_percent=50 * one,
+        faults=[[]],
+    )
+    engine.tick(1.0, one, 50 * one)
+
+
 def no_limit(limit: int | None) -> int:
     """The engine's number for "no limit"."""
-    return _NO_LIMIT if limit is None else limit
+    return NO_LIMIT if limit is None else limit
 
 
 def most_in_window(requests: Requests, window_s: float) -> int:
@@ -238,6 +275,6 @@ def most_in_window(requests: Requests, window_s: float) -> int:
     arrivals = np.concatenate([requests.arrival_s, requests.arrival_s + requests.span_s])
     if len(arrivals) == 0:
         return 0
-    repeats = math.ceil(window_s / requests.span_s)
-    ends = np.searchsorted(arrivals, arrivals[: len(requests)] + math.fmod(window_s, requests.span_s))
-    return int((ends - np.arange(len(requests))).max()) + (repeats - 1) * len(requests)
+    repeats, rest_s = divmod(window_s, requests.span_s)
+    ends = np.searchsorted(arrivals, arrivals[: len(requests)] + rest_s, side="right")
+    return int((ends - np.arange(len(requests))).max()) + int(repeats) * len(requests)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .accounting import fail, shed
+from .accounting import fail, give_up, shed
 from .kernel import inlined_kernel, kernel
 from .kv_cache import blocks_for
 from .replica import enqueue
@@ -89,17 +89,19 @@ def dispatch(plant, i, t):
 
 @kernel
 def retry_or_fail(plant, i, t):
-    """A 5xx: one more try while the budget lasts (Envoy: a share of the active requests, at least three)."""
+    """A 5xx: one more try while the budget lasts.
+
+    Envoy's budget: as many retries as a share of the active requests, rounded down, and at least
+    three (`resource_manager_impl.h`). A request's next try first gives its own place back.
+    """
     p, env, pool = plant.params, plant.env, plant.pool
     request = pool[i]
     if request.retries < p.max_retries:
         bring_all_up(plant, t)  # the budget counts what is in flight now
-        counted = request.retries > 0
-        if counted or env.retrying < max(
-            float(p.retry_budget_min), p.retry_budget_share * env.outstanding
-        ):
-            if not counted:
-                env.retrying += 1
+        own = 1 if request.retries > 0 else 0
+        budget = max(p.retry_budget_min, int(p.retry_budget_share * env.outstanding))
+        if env.retrying - own < budget:
+            env.retrying += 1 - own
             request.retries += 1
             place = env.retry_tail % pool.shape[0]
             plant.retries[place] = i
@@ -113,7 +115,7 @@ def retry_or_fail(plant, i, t):
 
 @kernel
 def retry_due(plant):
-    """Sends the request whose retry is due to another replica."""
+    """Sends the request whose retry is due to another replica, unless it has timed out."""
     env = plant.env
     t = env.next_retry
     i = plant.retries[env.retry_head % plant.pool.shape[0]]
@@ -122,4 +124,7 @@ def retry_due(plant):
         env.next_retry = np.inf
     else:
         env.next_retry = plant.retry_due[env.retry_head % plant.pool.shape[0]]
+    if plant.pool[i].deadline <= t:
+        give_up(env, plant.pool, i, plant.out)
+        return
     dispatch(plant, i, t)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -24,8 +24,22 @@ def cache_folder() -> Path:
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
-    home = Path(os.path.expanduser("~"))
-    return home / ".cache" / "gatepilot" / "engine" / digest.hexdigest()[:16]
+    return _cache_home() / digest.hexdigest()[:16]
+
+
+def _cache_home() -> Path:
+    """A folder of the user's that can be written to; else one of the machine's temporary ones."""
+    home = Path.home() / ".cache" / "gatepilot" / "engine"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir()) / "gatepilot-engine"
+    return home
+
+
+def is_compiled() -> bool:
+    """Whether compiled code of these very sources lies in the cache."""
+    return any(cache_folder().rglob("*.nbi"))
 
 
 def kernel(function: F) -> F:

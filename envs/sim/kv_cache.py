@@ -25,12 +25,12 @@ def context_of(request, key, count):
 
 
 @kernel
-def blocks_in_use(p, rep, r, keys, pool):
-    """Blocks held on replica r once the coming iteration's growth is granted."""
+def blocks_in_use(p, rep, r, keys, pool, count):
+    """Blocks held on replica r once the growth of the iteration after `count` is granted."""
     used = rep.prefill_blocks
     for j in range(rep.decoding):
         key = keys[r, j]
-        used += blocks_for(context_of(pool[key & KEY_MASK], key, rep.count), p.block_tokens)
+        used += blocks_for(context_of(pool[key & KEY_MASK], key, count), p.block_tokens)
     return used
 
 
@@ -108,10 +108,18 @@ def evict_until_free(p, rep, r, keys, pool, scratch):
 
 
 @kernel
+def _came_after(request, other):
+    """Whether a request arrived after another; at one instant they come in the workload's order."""
+    if request.arrival == other.arrival:
+        return request.row > other.row
+    return request.arrival > other.arrival
+
+
+@kernel
 def _insert_by_arrival(scratch, n, pool, i, context):
     """Adds a running request to the n of the scratch list, kept in order of arrival."""
     k = n
-    while k > 0 and pool[scratch[0, k - 1]].arrival > pool[i].arrival:
+    while k > 0 and _came_after(pool[scratch[0, k - 1]], pool[i]):
         scratch[0, k] = scratch[0, k - 1]
         scratch[1, k] = scratch[1, k - 1]
         k -= 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from .accounting import fail
@@ -22,15 +24,31 @@ from .state import (
 from .telemetry import histogram_quantile
 from .waiting import pop_waiting
 
+PANIC_PERCENT: Final = 50
+"""Share of ready replicas not ejected below which ejections are disregarded (Envoy's default)."""
+
 
 @kernel
 def refresh_active(plant):
-    """Rebuilds the list of replicas that may be routed to, in the order of their places."""
+    """Rebuilds the list of replicas that may be routed to, in the order of their places.
+
+    Those that are ready and not ejected; if they are less than half of the ready ones (after a
+    scale-in of healthy ones, say), all of these: Envoy's panic threshold, 50 % by default.
+    """
     n = 0
+    ready = 0
     for r in range(plant.replicas.shape[0]):
-        if plant.replicas[r].state == READY and plant.replicas[r].ejected == 0:
-            plant.active[n] = r
-            n += 1
+        if plant.replicas[r].state == READY:
+            ready += 1
+            if plant.replicas[r].ejected == 0:
+                plant.active[n] = r
+                n += 1
+    if 100 * n < PANIC_PERCENT * ready:
+        n = 0
+        for r in range(plant.replicas.shape[0]):
+            if plant.replicas[r].state == READY:
+                plant.active[n] = r
+                n += 1
     plant.env.active = n
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .router import ROUTERS
 
-UNLIMITED_BLOCKS = 1 << 40
+UNLIMITED_BLOCKS: Final = 1 << 40
 """KV blocks of a replica whose memory is not modelled."""
+NO_LIMIT: Final = 1 << 62
+"""`max_outstanding` of a gateway that sheds nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class EngineParams:
     """From failure to the next try: Envoy's base interval."""
     request_timeout_s: float = math.inf
     """From arrival to the end of the answer; then 504."""
+    max_outstanding: int = NO_LIMIT
+    """Requests in flight over which the gateway sheds, whatever a controller allows; 0: all."""
     cold_start_s: float = 0.0
     """From the start of a replica to its first request."""
     cold_start_spread: float = 0.0
@@ -96,7 +100,7 @@ class EngineParams:
         Raises:
             ValueError: It names the parameter, its value and what would be right.
         """
-        positive = ("chunk_tokens", "max_num_seqs", "kv_blocks", "block_tokens")
+        positive = ("chunk_tokens", "max_num_seqs", "kv_blocks", "block_tokens", "request_volume")
         for name in positive:
             if not getattr(self, name) > 0:
                 msg = f"{name} is {getattr(self, name)}, expected more than 0"

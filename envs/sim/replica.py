@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .accounting import complete, first_token
+from .accounting import complete, expire, first_token
 from .kernel import inlined_kernel, kernel
 from .kv_cache import blocks_in_use, evict_until_free
 from .state import KEY_MASK, KEY_SHIFT, NONE
@@ -29,21 +29,30 @@ def insert_key(keys, r, n, key):
 
 
 @inlined_kernel
-def cut_segment(rep, r, next_event, t):
-    """Ends replica r's segment with the iteration during which t falls."""
+def cut_segment(rep, r, next_event, t, after):
+    """Ends replica r's segment with the iteration during which t falls.
+
+    `after`: with the first boundary after t; else an iteration that ends at t is the last.
+    """
     first, growth = rep.first_step_s, rep.step_growth_s
     lead = first - 0.5 * growth
     elapsed = t - rep.t0
     # root of growth/2 k^2 + lead k = elapsed, in the form that needs no division by growth
     k = int(np.ceil(2.0 * elapsed / (lead + np.sqrt(lead * lead + 2.0 * growth * elapsed))))
     k = max(k, 1)
-    while k > 1 and rep.t0 + (k - 1) * (first + 0.5 * growth * (k - 2)) >= t:
+    while k > 1:
+        end = rep.t0 + (k - 1) * (first + 0.5 * growth * (k - 2))
+        if end < t or (after and end == t):
+            break
         k -= 1
-    while rep.t0 + k * (first + 0.5 * growth * (k - 1)) < t:
+    while True:
+        end = rep.t0 + k * (first + 0.5 * growth * (k - 1))
+        if end > t or (not after and end == t):
+            break
         k += 1
     if k < rep.steps:
         rep.steps = k
-        next_event[r] = rep.t0 + k * (first + 0.5 * growth * (k - 1))
+        next_event[r] = end
 
 
 @inlined_kernel
@@ -59,7 +68,7 @@ def admit(p, rep, r, keys, pool, budget, load, exact):
         if load + request.blocks * p.block_tokens >= p.admission_tokens:
             if exact:
                 break
-            load = blocks_in_use(p, rep, r, keys, pool) * p.block_tokens
+            load = blocks_in_use(p, rep, r, keys, pool, rep.count) * p.block_tokens
             exact = True
             continue
         i = pop_waiting(rep, pool)
@@ -131,12 +140,15 @@ def start_segment(p, rep, r, next_event, keys, pool, scratch, t):
     rep.steps = steps
     next_event[r] = t + steps * (first + 0.5 * growth * (steps - 1))
     if rep.min_deadline < next_event[r]:
-        cut_segment(rep, r, next_event, rep.min_deadline)
+        cut_segment(rep, r, next_event, rep.min_deadline, False)
 
 
 @inlined_kernel
 def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out):
-    """Books what the segment brought: tokens, completions, first tokens."""
+    """Books what the segment brought: tokens, completions, first tokens.
+
+    What comes after its request's deadline has passed is for nobody: the gateway has answered 504.
+    """
     t = next_event[r]
     steps = rep.steps
     rep.count += steps
@@ -149,16 +161,25 @@ def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out
         i = keys[r, n] & KEY_MASK
         request = pool[i]
         rep.context -= request.prompt + request.output - count
-        complete(env, rep, pool, i, t, histograms, out)
+        if request.deadline < t:
+            rep.held -= 1
+            expire(env, rep, pool, i, t, out)
+        else:
+            complete(env, rep, pool, i, t, histograms, samples, out)
     i = rep.batch
     while i != NONE:
         request = pool[i]
         following = request.next
         rep.prefill_blocks -= request.blocks
+        if request.deadline < t:
+            rep.held -= 1
+            expire(env, rep, pool, i, t, out)
+            i = following
+            continue
         if request.first < 0.0:
             first_token(env, rep, request, t, histograms, samples)
         if request.output == 1:
-            complete(env, rep, pool, i, t, histograms, out)
+            complete(env, rep, pool, i, t, histograms, samples, out)
         else:
             rep.context += request.prompt + 1 - count
             insert_key(keys, r, n, (count + request.output - 1) << KEY_SHIFT | i)
@@ -191,6 +212,6 @@ def enqueue(p, rep, r, next_event, keys, pool, scratch, i, t):
         start_segment(p, rep, r, next_event, keys, pool, scratch, t)
         return
     if rep.waiting == 1 and rep.held < p.max_num_seqs and rep.chunk_step == 0 and rep.steps > 1:
-        cut_segment(rep, r, next_event, t)
+        cut_segment(rep, r, next_event, t, True)
     if rep.min_deadline < next_event[r]:
-        cut_segment(rep, r, next_event, rep.min_deadline)
+        cut_segment(rep, r, next_event, rep.min_deadline, False)

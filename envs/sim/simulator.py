@@ -18,7 +18,8 @@ from .telemetry import observe, scrape
 def run_until(plant, workload, t_end):
     """Runs one gateway up to t_end: what happens at t_end is done, what arrives at t_end is not taken in.
 
-    Events at one instant come in this order: retry, life, fault, breaker, scrape, arrival.
+    Events at one instant come in this order: retry, life, fault, breaker, scrape, arrival. An
+    iteration that ends at that instant has ended, and the next one has begun, before any of them.
     """
     env = plant.env
     while True:
@@ -76,7 +77,7 @@ def reset(plant, workload, seed, row_low, row_high, start_s, span_s, replicas, t
     env.turn = 0
     env.outstanding = 0
     env.retrying = 0
-    env.max_outstanding = np.int64(1) << 62
+    env.max_outstanding = p.max_outstanding
     env.requested = replicas
     env.threshold_percent = threshold_percent
     env.ejected = 0
@@ -120,7 +121,7 @@ def tick(plant, workload, tick_s, replicas, threshold_percent, max_outstanding, 
     env = plant.env
     t = env.now
     env.threshold_percent = threshold_percent
-    env.max_outstanding = max_outstanding
+    env.max_outstanding = min(max_outstanding, plant.params.max_outstanding)
     scale_to(plant, replicas, t)
     run_until(plant, workload, t + tick_s)
     bill(plant, t + tick_s)

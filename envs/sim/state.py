@@ -69,7 +69,7 @@ REPLICA = np.dtype(
         ("ready_at", np.float64),
         ("started_at", np.float64),
         ("drain_deadline", np.float64),
-        ("ejected_at", np.float64),
+        ("changed_at", np.float64),  # when it was ejected, or came back
         ("billed_from", np.float64),
         ("error_share", np.float64),
         # counters since the start

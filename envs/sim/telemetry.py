@@ -12,6 +12,7 @@ import numpy as np
 
 from .kernel import kernel
 from .kv_cache import blocks_in_use
+from .params import UNLIMITED_BLOCKS
 from .router import bring_all_up
 from .state import (
     DRAINING,
@@ -126,7 +127,12 @@ def steps_done(rep, t):
     lead = first - 0.5 * growth
     elapsed = t - rep.t0
     k = int(2.0 * elapsed / (lead + np.sqrt(lead * lead + 2.0 * growth * elapsed)))
-    return min(max(k, 0), rep.steps)
+    # the root is right but for its rounding
+    while k > 0 and rep.t0 + k * (first + 0.5 * growth * (k - 1)) > t:
+        k -= 1
+    while rep.t0 + (k + 1) * (first + 0.5 * growth * k) <= t:
+        k += 1
+    return min(k, rep.steps)
 
 
 @kernel
@@ -250,7 +256,8 @@ def observe_replicas(plant, seen, newest, oldest):
             busy = p.cpu_startup * starting_s + p.cpu_idle * (t - since - starting_s)
             busy += p.cpu_per_iteration_s * iterations + p.cpu_per_token_s * tokens
             cpu += min(busy / (t - since), 1.0)
-        kv += blocks_in_use(p, rep, r, plant.keys, plant.pool) / p.kv_blocks
+        count = rep.count + (steps_done(rep, env.now) if plant.next_event[r] < np.inf else 0)
+        kv += blocks_in_use(p, rep, r, plant.keys, plant.pool, count) / p.kv_blocks
         if answers >= p.request_volume:
             shares[judged] = failures / answers
             judged += 1
@@ -264,7 +271,7 @@ def observe_replicas(plant, seen, newest, oldest):
     if ready > 0:
         kv_usage = min(kv / ready, 1.0)
         seen[CPU] = cpu / ready
-        seen[KV_USAGE] = kv_usage
+        seen[KV_USAGE] = kv_usage if p.kv_blocks < UNLIMITED_BLOCKS else np.nan
         seen[VRAM] = min((p.weights_gib + kv_usage * p.kv_gib) / p.vram_gib, 1.0)
     if judged > 0:
         seen[ERROR_SPREAD] = select(shares, judged, judged - 1) - median(shares, judged)
@@ -313,6 +320,11 @@ def exact_ttft_p95(plant, now):
                 if plant.pool[i].first < 0.0 and age > plant.params.late_after_s:
                     values[n] = age
                     n += 1
+    for k in range(env.retry_head, env.retry_tail):  # their next try is still to come
+        age = now - plant.pool[plant.retries[k % plant.pool.shape[0]]].arrival
+        if age > plant.params.late_after_s:
+            values[n] = age
+            n += 1
     if n == 0:
         return np.nan
     rank = int(np.ceil(0.95 * n)) - 1

@@ -35,36 +35,26 @@ def pop_waiting(rep, pool):
 
 @kernel
 def sweep_deadlines(env, rep, r, keys, pool, out, t):
-    """Ends every request of replica r whose deadline has passed, and finds the next deadline.
+    """Ends the requests of replica r whose deadline has passed, and finds the next deadline.
 
     Called at the first iteration boundary at or after a deadline: an engine drops an aborted sequence
-    between iterations. `min_deadline` is a lower bound, so a call may find nothing.
+    between iterations. `min_deadline` is a lower bound, so a call may find nothing. Of those waiting only the
+    front is looked at: they stand in order of their deadlines, except that one which was retried may
+    stand behind others by the retry's delay, and then goes when they go.
     """
-    earliest = np.inf
-    before = NONE
     i = rep.wait_head
-    while i != NONE:
-        following = pool[i].next
-        if pool[i].deadline <= t:
-            if before == NONE:
-                rep.wait_head = following
-            else:
-                pool[before].next = following
-            if following == NONE:
-                rep.wait_tail = before
-            rep.waiting -= 1
-            expire(env, rep, pool, i, out)
-        else:
-            earliest = min(earliest, pool[i].deadline)
-            before = i
-        i = following
+    while i != NONE and pool[i].deadline <= t:
+        pop_waiting(rep, pool)
+        expire(env, rep, pool, i, t, out)
+        i = rep.wait_head
+    earliest = pool[i].deadline if i != NONE else np.inf
     j = rep.decoding - 1
     while j >= 0:
         i = keys[r, j] & KEY_MASK
         if pool[i].deadline <= t:
             remove_key(rep, r, keys, pool, j)
             rep.held -= 1
-            expire(env, rep, pool, i, out)
+            expire(env, rep, pool, i, t, out)
         else:
             earliest = min(earliest, pool[i].deadline)
         j -= 1
@@ -75,7 +65,7 @@ def sweep_deadlines(env, rep, r, keys, pool, out, t):
             rep.partial = NONE
             rep.partial_left = 0
             rep.held -= 1
-            expire(env, rep, pool, i, out)
+            expire(env, rep, pool, i, t, out)
         else:
             earliest = min(earliest, pool[i].deadline)
     rep.min_deadline = earliest

@@ -1,0 +1,132 @@
+"""The engine against `reference_plant`, request by request, on small random workloads."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatepilot.envs.sim.engine import simulate
+from gatepilot.envs.sim.params import UNLIMITED_BLOCKS, EngineParams
+
+from .reference_plant import Request, Rules, run
+from .sim_kit import STATUSES, requests_of
+
+
+@dataclass(frozen=True)
+class Case:
+    rules: Rules
+    requests: list[tuple[float, int, int]]
+    replicas: int
+
+
+def draw_rules(rng: random.Random, *, exact: bool, most_tokens: int) -> Rules:
+    """Small caches, small budgets, short timeouts.
+
+    `exact`: all times are sums of powers of two: boundaries, arrivals and deadlines coincide.
+    """
+    if exact:
+        step = (rng.randint(1, 8) / 64, rng.choice([0, 1, 3]) / 1024)
+        step += (rng.choice([0, 1, 2]) / 2**16, rng.choice([0, 1, 5]) / 2**12)
+        timeout_s = rng.choice([math.inf, rng.randint(1, 200) / 64])
+    else:
+        step = (rng.uniform(1e-3, 0.05), rng.choice([0, rng.uniform(0, 2e-3)]))
+        step += (rng.choice([0, rng.uniform(0, 1e-4)]), rng.choice([0, rng.uniform(0, 1e-3)]))
+        timeout_s = rng.choice([math.inf, rng.uniform(0.01, 3)])
+    block_tokens = rng.choice([1, 2, 4, 16])
+    max_num_seqs = rng.choice([1, 2, 3, 5, 8])
+    kv_blocks = [UNLIMITED_BLOCKS, 128, max(2, 3 * most_tokens // block_tokens)]
+    kv_blocks.append(max(2, most_tokens // block_tokens + rng.randint(0, 6)))
+    return Rules(
+        *step,
+        max_num_seqs=max_num_seqs,
+        chunk_tokens=max_num_seqs + rng.choice([0, 1, 3, 10, 60]),
+        kv_blocks=rng.choice(kv_blocks),
+        block_tokens=block_tokens,
+        router=rng.choice(["round_robin", "fewest_waiting"]),
+        timeout_s=timeout_s,
+    )
+
+
+def draw_case(rng: random.Random, *, exact: bool) -> Case:
+    most_tokens = rng.choice([6, 20, 60])
+    rules = draw_rules(rng, exact=exact, most_tokens=most_tokens)
+    n = rng.randint(1, 25)
+    span = rng.choice([1, 20, 200]) if exact else rng.choice([0.01, 0.5, 5.0])
+    arrivals = sorted(
+        rng.randint(0, span) / 64 if exact else rng.uniform(0, span) for _ in range(n)
+    )
+    rows = []
+    for arrival_s in arrivals:
+        output = 1 if rng.random() < 0.15 else rng.randint(1, most_tokens)
+        rows.append((arrival_s, rng.randint(1, most_tokens), output))
+    return Case(rules, rows, rng.randint(1, 4))
+
+
+def check(case: Case) -> list[Request]:
+    """Asserts that both give the same for every request; returns what the second one found."""
+    rules = case.rules
+    expected, _ = run(rules, case.requests, case.replicas)
+    params = EngineParams(
+        base_s=rules.base_s,
+        per_seq_s=rules.per_seq_s,
+        per_ctx_token_s=rules.per_ctx_token_s,
+        per_prefill_token_s=rules.per_prefill_token_s,
+        max_num_seqs=rules.max_num_seqs,
+        chunk_tokens=rules.chunk_tokens,
+        kv_blocks=rules.kv_blocks,
+        block_tokens=rules.block_tokens,
+        router=rules.router,
+        request_timeout_s=rules.timeout_s,
+    )
+    found = simulate(requests_of(case.requests), params, replicas=case.replicas).outcomes
+    assert [STATUSES[code] for code in found.status] == [q.status for q in expected]
+    assert found.replica.tolist() == [q.replica for q in expected]
+    assert found.restarts.tolist() == [q.restarts for q in expected]
+    np.testing.assert_allclose(found.ttft_s, [q.ttft_s for q in expected], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.e2e_s, [q.e2e_s for q in expected], rtol=0, atol=1e-9)
+    return expected
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=True))
+def test_equal_at_arbitrary_times(rng: random.Random) -> None:
+    check(draw_case(rng, exact=False))
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=True))
+def test_equal_where_everything_coincides(rng: random.Random) -> None:
+    check(draw_case(rng, exact=True))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("exact", [False, True])
+def test_equal_on_twenty_thousand_workloads(exact: bool) -> None:
+    for seed in range(10_000):
+        check(draw_case(random.Random(f"{seed} {exact}"), exact=exact))  # noqa: S311
+
+
+def test_the_random_workloads_reach_every_rule() -> None:
+    """Evictions, also of the half-prefilled, timeouts before and after the first token, misfits."""
+    statuses: dict[str | None, int] = {}
+    evicted = half_prefilled = late = 0
+    for seed in range(400):
+        case = draw_case(random.Random(seed), exact=seed % 2 == 0)  # noqa: S311
+        found, cluster = run(case.rules, case.requests, case.replicas)
+        for q in found:
+            statuses[q.status] = statuses.get(q.status, 0) + 1
+            evicted += q.restarts
+            late += q.status == "timeout" and not math.isnan(q.ttft_s)
+        half_prefilled += sum(replica.evicted_half_prefilled for replica in cluster)
+    assert statuses.keys() == {"ok", "error", "timeout"}
+    assert min(statuses.values()) > 100
+    assert evicted > 500
+    assert half_prefilled > 20
+    assert late > 100

@@ -1,0 +1,210 @@
+"""All that can be set about a training, as frozen dataclasses that YAML maps onto one to one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from ..envs.scenario_file import first_problem, to_json
+from ..envs.scenario_spec import SPEC_CONFIG, Count, Share
+from ..envs.schema.observation import ObservationSpec, Preset
+
+Algorithm = Literal["ppo", "dqn"]
+"""The learners there are."""
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+Layers = tuple[Count, ...]
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used: one line with file, key and what would be right."""
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Proximal policy optimisation over `MultiDiscrete([3, 3])`."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    n_steps: Count = 128
+    """Ticks each environment runs between two updates."""
+    batch_size: Count = 512
+    """Samples of one gradient step; divides `n_envs * n_steps`."""
+    n_epochs: Count = 8
+    """Passes over the collected samples."""
+    learning_rate: Positive = 5e-4
+    """Adam's step at the start."""
+    learning_rate_end: NotNegative = 5e-5
+    """Adam's step at the end, linear in between: late checkpoints then differ little."""
+    gamma: Share = 0.98
+    """Discount of a tick: 0.98 looks about 50 ticks (12 minutes) ahead, several cold starts. The
+    document's 0.99 stands in the documented configuration."""
+    gae_lambda: Share = 0.95
+    """Bias against variance of the advantages."""
+    clip_range: Positive = 0.2
+    """How far the probability of an action may move in one update."""
+    entropy_coef: NotNegative = 0.003
+    """Weight of the entropy bonus."""
+    value_coef: NotNegative = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: Positive = 0.5
+    """Length to which a gradient is shortened."""
+    hidden: Layers = (64, 64)
+    """Units of the layers, the same for policy and value network."""
+    no_change_bias: NotNegative = 2.0
+    """Logit by which both heads prefer "no change" before anything is learned: 2 makes it 79 % of
+    the choices; 0 starts as a random walk over replicas and threshold."""
+
+
+@dataclass(frozen=True)
+class DQNConfig:
+    """Deep Q-learning over the table of nine actions."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    learning_rate: Positive = 5e-4
+    """Adam's step."""
+    gamma: Share = 0.99
+    """Discount of a tick (source document)."""
+    buffer_size: Count = 100_000
+    """Transitions kept for replay (source document)."""
+    learning_starts: Annotated[int, Field(ge=0)] = 10_000
+    """Steps before the first gradient step."""
+    batch_size: Count = 256
+    """Transitions of one gradient step."""
+    gradient_steps: Count = 4
+    """Gradient steps after each tick of all environments."""
+    target_update_steps: Count = 8_000
+    """Steps between two copies into the target network."""
+    exploration_start: Share = 1.0
+    """Share of random actions at the start (source document)."""
+    exploration_end: Share = 0.1
+    """Share of random actions at the end (source document)."""
+    exploration_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Part of the training over which exploration falls linearly; afterwards it stays at its
+    end."""
+    max_grad_norm: Positive = 10.0
+    """Length to which a gradient is shortened."""
+    hidden: Layers = (64, 64)
+    """Units of the layers."""
+
+
+@dataclass(frozen=True)
+class ValidationConfig:
+    """How checkpoints are judged while training runs."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    every_steps: Count = 100_000
+    """Training steps between two validations; there is one before the first step and one at the
+    end."""
+    windows: Count = 32
+    """Windows: disjoint ones, and where the range holds fewer, the same again under traffic that is
+    laid out anew (other shifts of the copies)."""
+    ticks: Count = 60
+    """Length of a window."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """One training: what is learned, on what, how long, from which seed."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    name: Text
+    """Name of the run in MLflow."""
+    scenario: Text
+    """Name of a shipped scenario, or a scenario file."""
+    algo: Algorithm = "ppo"
+    """`ppo` or `dqn`."""
+    observation: Preset = "extended"
+    """What the policy sees."""
+    frame_stack: Count = 1
+    """Ticks it sees side by side."""
+    reward: Text = "documented"
+    """Name of a reward preset. Whatever is trained on, the documented return is reported."""
+    reward_scale: Positive = 0.1
+    """Factor on the reward that the learner gets. A positive constant multiplies the return of
+    every policy alike, so their order stays; it keeps value targets near 1. Reports are
+    unscaled."""
+    threshold_rest: NotNegative = 0.002
+    """Learning aid: price of one threshold step away from the scenario's start, a tick, while
+    nothing fails. Nothing else tells thresholds apart in clean traffic, where they drift. 0:
+    off."""
+    n_envs: Count = 64
+    """Gateways stepped together."""
+    episode_ticks: Count | None = None
+    """Ticks after which an episode is truncated; None: the scenario's."""
+    workloads: Count = 4
+    """Times the training range's traffic is laid out anew (other shifts of the copies); each
+    episode draws one. A range whose traffic is not superposed has one."""
+    steps: Count = 1_000_000
+    """Ticks over all environments."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of networks, exploration, windows and faults."""
+    torch_threads: Count = 1
+    """Threads of the networks: layers of 64 units are too small to share out."""
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    """How checkpoints are judged."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    """Used where `algo` is `ppo`."""
+    dqn: DQNConfig = field(default_factory=DQNConfig)
+    """Used where `algo` is `dqn`."""
+
+    def __post_init__(self) -> None:
+        """Checks what concerns more than one key."""
+        collected = self.n_envs * self.ppo.n_steps
+        if self.algo == "ppo" and collected % self.ppo.batch_size:
+            raise ValueError(
+                f"ppo.batch_size: {self.ppo.batch_size} must divide n_envs * ppo.n_steps "
+                f"({collected})"
+            )
+
+    @property
+    def observation_spec(self) -> ObservationSpec:
+        """The observation as the contract names it."""
+        return ObservationSpec(self.observation, self.frame_stack)
+
+
+def parse_config(content: Any, *, where: str) -> TrainingConfig:  # noqa: ANN401
+    """Builds a configuration from plain content (of a YAML file, or `dataclasses.asdict`).
+
+    Args:
+        content: A mapping with the keys of `TrainingConfig`.
+        where: What to name in errors: a file.
+
+    Raises:
+        ConfigError: One line with file, key and what would be right.
+    """
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{where}: expected keys and values such as `scenario: ...`")
+    try:
+        return _adapter().validate_json(to_json(content))
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {first_problem(error, TrainingConfig)}") from error
+
+
+def replaced(config: TrainingConfig, *, where: str, **changes: object) -> TrainingConfig:
+    """The configuration with other values for some keys, checked like a file's.
+
+    Args:
+        config: The configuration to start from.
+        where: What to name in errors.
+        **changes: Values by key; `None` leaves a key as it is.
+
+    Raises:
+        ConfigError: One line with key and what would be right.
+    """
+    given = {key: value for key, value in changes.items() if value is not None}
+    return parse_config(asdict(config) | given, where=where)
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[TrainingConfig]:
+    """The checker of `TrainingConfig`."""
+    return TypeAdapter(TrainingConfig)

@@ -1,0 +1,243 @@
+"""Who can take part in an evaluation, by the name given on the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
+
+from ..envs.schema.fingerprint import Contract
+from ..envs.schema.observation import ObservationSpec
+from .baselines.fixed import FixedParams
+from .baselines.registry import UNIT_SUFFIX, controller_names, make_controller, params_type
+from .episodes import Outcomes
+from .evaluation import MakeController, play_controllers, play_policy
+from .policy import Controller, Policy
+from .trial import Trial
+from .tuning import Reporter, tune
+from .windows import Window
+
+FORMS: Final = (
+    f"a controller's name ({', '.join(controller_names())}; {UNIT_SUFFIX} behind it allows steps of "
+    "one only), best_fixed, fixed:N or run:ID"
+)
+"""Everything that `--policy` understands."""
+
+
+class PolicyError(ValueError):
+    """A policy that cannot take part: one line."""
+
+
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """A trained policy and what it was trained under."""
+
+    policy: Policy
+    observation: ObservationSpec
+    fingerprint: str
+    """Of the contract; a scenario with another one is refused."""
+    train_seed: int
+
+
+LoadRun: TypeAlias = Callable[[str], TrainedPolicy]
+"""Loads the best model of a tracked run by its id."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a contestant may use to get ready for a trial."""
+
+    training: Callable[[], Trial]
+    """Training windows of the same scenario; loaded only when somebody tunes."""
+    cache_dir: Path | None
+    """Where tuning results are kept."""
+    reporter: Reporter
+
+
+@dataclass(frozen=True)
+class Performance:
+    """What a contestant did in a trial."""
+
+    runs: tuple[tuple[int | None, Outcomes], ...]
+    """Outcomes by training seed; a rule has one, without seed."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Chosen parameters."""
+
+
+class Contestant(Protocol):
+    """A policy that can be put through a trial."""
+
+    @property
+    def label(self) -> str:
+        """Its name, as given."""
+        ...
+
+    def check(self, trial: Trial) -> None:
+        """Raises PolicyError if it does not fit the trial's scenario."""
+        ...
+
+    def play(self, trial: Trial, preparation: Preparation) -> Performance:
+        """Prepares itself and plays every window."""
+        ...
+
+
+@dataclass(frozen=True)
+class TunedController:
+    """A controller of the registry with the parameters that did best on training windows."""
+
+    label: str
+
+    def check(self, trial: Trial) -> None:
+        """It fits everywhere."""
+
+    def play(self, trial: Trial, preparation: Preparation) -> Performance:
+        """Tunes, then plays."""
+        settings: dict[str, Any] = {}
+        params = params_type(self.label)()
+        if len(params_type(self.label).grid(trial.limits)) > 1:
+            tuned = tune(
+                self.label,
+                preparation.training(),
+                cache_dir=preparation.cache_dir,
+                reporter=preparation.reporter,
+            )
+            params, settings = tuned.params, tuned.settings
+
+        def make(window: Window) -> Controller:
+            return make_controller(
+                self.label, trial.limits, params=params, tick_s=trial.tick_s, seed=window.seed
+            )
+
+        progress = preparation.reporter.start(self.label, len(trial.windows) * trial.ticks)
+        return Performance(((None, play_controllers(trial, [make], progress)[0]),), settings)
+
+
+@dataclass(frozen=True)
+class FixedCount:
+    """So many replicas, always."""
+
+    label: str
+    replicas: int
+
+    def check(self, trial: Trial) -> None:
+        """Refuses a number that the cluster does not allow.
+
+        Raises:
+            PolicyError: The number lies outside the limits.
+        """
+        limits = trial.limits
+        if limits.clip(self.replicas) != self.replicas:
+            msg = (
+                f"{self.label}: {trial.scenario.name} allows "
+                f"{limits.min_replicas} to {limits.max_replicas} replicas"
+            )
+            raise PolicyError(msg)
+
+    def play(self, trial: Trial, preparation: Preparation) -> Performance:
+        """Plays."""
+        progress = preparation.reporter.start(self.label, len(trial.windows) * trial.ticks)
+        outcomes = play_controllers(trial, [_fixed(trial, self.replicas)], progress)
+        return Performance(((None, outcomes[0]),), {"replicas": self.replicas})
+
+
+@dataclass(frozen=True)
+class BestFixed:
+    """The constant that turned out best on these very windows: a bound for every constant."""
+
+    label: str
+
+    def check(self, trial: Trial) -> None:
+        """It fits everywhere."""
+
+    def play(self, trial: Trial, preparation: Preparation) -> Performance:
+        """Plays every allowed number and keeps the one with the highest mean return."""
+        limits = trial.limits
+        counts = range(limits.min_replicas, limits.max_replicas + 1)
+        ticks = len(counts) * len(trial.windows) * trial.ticks
+        progress = preparation.reporter.start(self.label, ticks)
+        outcomes = play_controllers(trial, [_fixed(trial, count) for count in counts], progress)
+        best = max(range(len(counts)), key=lambda i: outcomes[i].returns.mean())
+        return Performance(((None, outcomes[best]),), {"replicas": counts[best]})
+
+
+@dataclass(frozen=True)
+class Learned:
+    """One recipe, trained once or with several seeds."""
+
+    label: str
+    members: tuple[TrainedPolicy, ...]
+
+    def check(self, trial: Trial) -> None:
+        """Refuses a scenario with another contract than it was trained under.
+
+        Raises:
+            PolicyError: A fingerprint differs.
+        """
+        scenario = trial.scenario
+        for member in self.members:
+            contract = Contract(
+                member.observation,
+                control_interval_s=trial.tick_s,
+                window_s=scenario.telemetry.window_s,
+                minimum_samples=scenario.telemetry.minimum_samples,
+            )
+            if contract.fingerprint != member.fingerprint:
+                msg = (
+                    f"{self.label}: trained under contract {member.fingerprint[:12]}, but "
+                    f"{scenario.name} (tick {trial.tick_s:g} s, window "
+                    f"{scenario.telemetry.window_s:g} s) has {contract.fingerprint[:12]}"
+                )
+                raise PolicyError(msg)
+
+    def play(self, trial: Trial, preparation: Preparation) -> Performance:
+        """Plays every member."""
+        ticks = len(self.members) * len(trial.windows) * trial.ticks
+        progress = preparation.reporter.start(self.label, ticks)
+        return Performance(
+            tuple(
+                (m.train_seed, play_policy(trial, m.policy, m.observation, progress))
+                for m in self.members
+            )
+        )
+
+
+def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
+    """Finds out who is meant.
+
+    Args:
+        text: A controller's name, `best_fixed`, `fixed:N`, or `run:ID`; `run:ID,ID` names several
+            trainings of one recipe that differ in their seed.
+        load_run: Loads a run's model.
+
+    Raises:
+        PolicyError: Nobody, in one line that lists what would be understood.
+    """
+    if text == "best_fixed":
+        return BestFixed(text)
+    if match := re.fullmatch(r"fixed:(\d+)", text):
+        return FixedCount(text, int(match[1]))
+    if text.startswith("run:"):
+        ids = text.removeprefix("run:").split(",")
+        if not all(ids) or len(set(ids)) < len(ids):
+            msg = f"{text!r}: expected run:ID, or run:ID,ID with different ids"
+            raise PolicyError(msg)
+        members = tuple(load_run(run_id) for run_id in ids)
+        if len({member.train_seed for member in members}) < len(members):
+            msg = f"{text!r}: two runs have the same training seed; name each once"
+            raise PolicyError(msg)
+        return Learned(text, members)
+    if text.removesuffix(UNIT_SUFFIX) in controller_names():
+        return TunedController(text)
+    msg = f"unknown policy {text!r}: expected {FORMS}"
+    raise PolicyError(msg)
+
+
+def _fixed(trial: Trial, replicas: int) -> MakeController:
+    params = FixedParams(replicas, trial.scenario.gateway.threshold_steps)
+
+    def make(window: Window) -> Controller:
+        return params.make(trial.limits, tick_s=trial.tick_s, seed=window.seed)
+
+    return make

@@ -1,0 +1,210 @@
+"""A training from its configuration to its best model; resumable, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.logger import Logger
+
+from ..envs.batch import GatewayBatch
+from ..envs.reward_fn import RewardFn
+from ..envs.scenario import Scenario, load_scenario
+from ..envs.schema.fingerprint import Contract
+from ..envs.workload.request import Requests
+from ..reward.presets import REWARDS
+from .callbacks import (
+    BEST_MODEL_FILE,
+    CHECKPOINT_FILE,
+    Recorder,
+    TrainingCallback,
+    TrainingStatus,
+)
+from .checkpoint import CheckpointError, load_checkpoint, restore
+from .config import ConfigError, TrainingConfig
+from .dqn import make_dqn
+from .learning_aids import ThresholdRest
+from .ppo import make_ppo
+from .sb3_vec_env import GatewayVecEnv
+from .trial import can_redraw
+from .validation import Validation, ValidationResult
+
+_NEVER: Final = 1 << 62
+"""Log interval of stable-baselines3: figures are taken between rollouts instead."""
+_WORKLOAD_STREAM: Final = 1
+"""Keeps the seeds of workloads apart from those of episodes."""
+Device = Literal["auto", "cpu", "cuda"]
+"""Where networks are trained; `auto` is the CPU: layers of 64 units are faster there than on a
+GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """What a training ends with."""
+
+    model_path: Path
+    """The best model."""
+    best_step: int
+    """Steps after which it was the best."""
+    validation: ValidationResult
+    """Its figures on the validation windows."""
+    steps: int
+    """Steps done in all."""
+    wall_s: float
+    """Seconds, validations and the time before a resumption included."""
+
+    @property
+    def steps_per_s(self) -> float:
+        """Mean speed."""
+        return self.steps / self.wall_s
+
+
+class Training:
+    """A training that is set up: what is wrong with its configuration has shown itself by now."""
+
+    def __init__(
+        self, config: TrainingConfig, *, traces_dir: Path | None = None, device: Device = "auto"
+    ) -> None:
+        """Builds environments, validation windows and learner; writes nothing.
+
+        Args:
+            config: What to train.
+            traces_dir: Folder of the traces; `None`: workload models stand in for them.
+            device: Where the networks live.
+
+        Raises:
+            ValueError: The configuration cannot be trained here: one line that says why.
+        """
+        self.config = config
+        self.scenario = load_scenario(config.scenario)
+        self.contract = contract_of(config, self.scenario)
+        torch.set_num_threads(config.torch_threads)
+        rest_steps = self.scenario.gateway.threshold_steps
+        requests = _workloads(config, self.scenario, traces_dir)
+        self._env = GatewayVecEnv(
+            GatewayBatch(
+                self.scenario,
+                config.n_envs,
+                reward_fn=ThresholdRest(_reward(config), config.threshold_rest, rest_steps),
+                observation=config.observation_spec,
+                split="train",
+                seed=config.seed,
+                episode_ticks=config.episode_ticks,
+                requests=requests,
+            ),
+            seed=config.seed,
+            n_workloads=len(requests),
+            rest_steps=rest_steps,
+            flat_actions=config.algo == "dqn",
+            reward_scale=config.reward_scale,
+        )
+        self._validation = Validation(
+            self.scenario,
+            config.validation,
+            observation=config.observation_spec,
+            traces_dir=traces_dir,
+        )
+        self._model = _learner(config, self._env, _torch_device(device))
+        self._model.set_logger(Logger(folder=None, output_formats=[]))
+
+    def run(
+        self,
+        folder: Path,
+        recorder: Recorder,
+        *,
+        on_status: Callable[[TrainingStatus], None] = lambda _: None,
+        resume: bool = False,
+    ) -> TrainingResult:
+        """Trains to the end.
+
+        Args:
+            folder: Where the best model and the checkpoint are written.
+            recorder: Takes the figures.
+            on_status: Called a few times a second.
+            resume: Go on from the folder's checkpoint: the outcome is the same as without the
+                break.
+
+        Returns:
+            The best model and its figures.
+
+        Raises:
+            CheckpointError: There is nothing to resume.
+            TrainingDivergedError: The weights are no longer finite.
+        """
+        progress = None
+        self._model.set_random_seed(self.config.seed)  # whoever has drawn numbers since __init__
+        if resume:
+            checkpoint = load_checkpoint(folder / CHECKPOINT_FILE)
+            restore(self._model, checkpoint)
+            progress = checkpoint["progress"]
+            if self._model.num_timesteps >= self.config.steps:
+                raise CheckpointError(f"all {self.config.steps} steps are done: nothing to resume")
+        callback = TrainingCallback(
+            env=self._env,
+            validation=self._validation,
+            every_steps=self.config.validation.every_steps,
+            folder=folder,
+            recorder=recorder,
+            on_status=on_status,
+            progress=progress,
+        )
+        self._model.learn(
+            self.config.steps - self._model.num_timesteps,
+            callback=callback,
+            log_interval=_NEVER,
+            reset_num_timesteps=not resume,
+        )
+        if callback.best is None:
+            msg = "no validation took place"
+            raise RuntimeError(msg)
+        return TrainingResult(
+            model_path=folder / BEST_MODEL_FILE,
+            best_step=callback.best_step,
+            validation=callback.best,
+            steps=self._model.num_timesteps,
+            wall_s=callback.wall_s,
+        )
+
+
+def contract_of(config: TrainingConfig, scenario: Scenario) -> Contract:
+    """The contract a policy of this configuration is bound to."""
+    return Contract(
+        observation=config.observation_spec,
+        control_interval_s=scenario.control.tick_s,
+        window_s=scenario.telemetry.window_s,
+        minimum_samples=scenario.telemetry.minimum_samples,
+    )
+
+
+def _reward(config: TrainingConfig) -> RewardFn:
+    if config.reward not in REWARDS:
+        raise ConfigError(
+            f"{config.name}: reward: unknown preset {config.reward!r}; known: {', '.join(REWARDS)}"
+        )
+    return REWARDS[config.reward]()
+
+
+def _workloads(
+    config: TrainingConfig, scenario: Scenario, traces_dir: Path | None
+) -> list[Requests]:
+    """The training range's load, laid out several times where that gives other traffic."""
+    count = config.workloads if can_redraw(scenario, traces_dir) else 1
+    seeds = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM)).generate_state(count).tolist()
+    return [scenario.requests("train", seed=seed, traces_dir=traces_dir) for seed in seeds]
+
+
+def _torch_device(device: Device) -> str:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("--device cuda: torch finds no CUDA device here; use cpu or auto")
+    return "cpu" if device == "auto" else device
+
+
+def _learner(config: TrainingConfig, env: GatewayVecEnv, device: str) -> PPO | DQN:
+    if config.algo == "ppo":
+        return make_ppo(config.ppo, env, seed=config.seed, device=device)
+    return make_dqn(config.dqn, env, seed=config.seed, device=device)

@@ -1,0 +1,106 @@
+"""What every policy is put through: windows of one scenario, and their traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..envs.scenario import Scenario
+from ..envs.schema.settings import Limits
+from ..envs.workload.request import Requests
+from .windows import Window, WindowError, WindowPlan, plan_windows
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What every policy is put through: windows of one scenario and their traffic."""
+
+    scenario: Scenario
+    split: str | None
+    """Range of the workload's own time; `None`: all of it."""
+    ticks: int
+    """Length of an episode."""
+    plan: WindowPlan
+    requests: tuple[Requests, ...]
+    """Offered load of the range, one a round; windows name theirs by number."""
+
+    @property
+    def limits(self) -> Limits:
+        """Replica limits of the cluster."""
+        cluster = self.scenario.cluster
+        return Limits(cluster.min_replicas, cluster.max_replicas)
+
+    @property
+    def tick_s(self) -> float:
+        """Seconds between two decisions."""
+        return self.scenario.control.tick_s
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows, in the order of every result."""
+        return self.plan.windows
+
+    def keeping(self, kept: Sequence[bool]) -> Trial:
+        """The trial without the windows that are marked `False`."""
+        windows = tuple(w for w, keep in zip(self.windows, kept, strict=True) if keep)
+        return replace(self, plan=replace(self.plan, windows=windows))
+
+
+def prepare_trial(  # noqa: PLR0913
+    scenario: Scenario,
+    *,
+    split: str | None,
+    ticks: int | None = None,
+    windows: int | None = None,
+    seed: int = 0,
+    traces_dir: Path | None = None,
+) -> Trial:
+    """Plans the windows of a scenario and draws their traffic.
+
+    Args:
+        scenario: What is run.
+        split: Range to take windows from; `None`: all of the workload.
+        ticks: Length of an episode; `None`: the scenario's.
+        windows: How many windows; `None`: all disjoint ones that fit, at most 64.
+        seed: Of windows, traffic and faults.
+        traces_dir: Where trace files lie.
+
+    Raises:
+        WindowError: The range does not hold one episode; the message says what would fit.
+        ScenarioError: The traffic cannot be loaded.
+    """
+    ticks = scenario.control.episode_ticks if ticks is None else ticks
+    tick_s = scenario.control.tick_s
+    from_s, to_s = scenario.split_range(split)
+    part = "the whole range" if split is None else f"split {split}"
+    where = f"{scenario.workload.trace or scenario.workload.model}, {part} ({from_s:g}-{to_s:g} s)"
+    try:
+        plan = plan_windows(
+            to_s - from_s,
+            ticks * tick_s,
+            seed=seed,
+            asked=windows,
+            can_redraw=can_redraw(scenario, traces_dir),
+            where=where,
+        )
+    except WindowError as error:
+        fitting = int((to_s - from_s) // tick_s)
+        wider = "" if split is None else ", or evaluate the whole range"
+        msg = f"{error} ({ticks} ticks of {tick_s:g} s): at most {fitting} ticks fit{wider}"
+        raise WindowError(msg) from error
+    requests = tuple(
+        scenario.requests(split, seed=number, traces_dir=traces_dir)
+        for number in plan.request_seeds
+    )
+    return Trial(scenario, split, ticks, plan, requests)
+
+
+def can_redraw(scenario: Scenario, traces_dir: Path | None) -> bool:
+    """Whether another seed gives other traffic: shifted copies, or a sample of a model."""
+    return scenario.workload.rate_scale > 1 or trace_path(scenario, traces_dir) is None
+
+
+def trace_path(scenario: Scenario, traces_dir: Path | None) -> Path | None:
+    """The file that the traffic comes from; `None`: it is sampled from a model."""
+    return scenario._trace_path(traces_dir)

@@ -1,0 +1,1 @@
+"""Floor 5: studies, and the command line that runs them."""

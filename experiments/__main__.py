@@ -1,0 +1,5 @@
+"""`python -m gatepilot.experiments`: the same as the command `gatepilot`."""
+
+from .cli import main
+
+main()

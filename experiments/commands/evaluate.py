@@ -1,0 +1,183 @@
+"""`gatepilot evaluate`: policies over the same windows, with intervals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...agents.contestants import FORMS, TrainedPolicy, parse_contestant
+from ..files import check_writable
+from ..scenario_choice import Overrides, named_scenarios, trace_scenario
+from ..study import StudyPlan, prepare_study, run_study
+from ..study_provenance import described_study
+from ..suites import SUITES
+from ..terminal import StudyProgress, gated_line, print_study
+
+CACHE_DIR = Path.home() / ".cache" / "gatepilot" / "tuning"
+"""Where tuned settings are kept unless said otherwise."""
+NOTHING_JUDGED = 1
+"""Exit code where not one window could be played."""
+
+
+class SplitName(StrEnum):
+    """The ranges that a workload is cut into."""
+
+    train = "train"
+    validation = "validation"
+    test = "test"
+
+
+def evaluate(  # noqa: PLR0913
+    policy: Annotated[
+        list[str],
+        typer.Option(metavar="NAME", help=f"Who takes part; repeat it. {FORMS}."),
+    ],
+    suite: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"List of scenarios: {', '.join(SUITES)}.")
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME_OR_FILE", help="A shipped scenario or a YAML file; repeat it."),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A trace instead of a scenario; needs --profile."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="ID_OR_FILE", help="Serving profile for --trace.")
+    ] = None,
+    rate_scale: Annotated[
+        float | None, typer.Option(help="Factor on the rate, by superposing shifted copies.")
+    ] = None,
+    max_prompt: Annotated[
+        int | None, typer.Option(min=1, help="Leaves out requests with longer prompts, tokens.")
+    ] = None,
+    from_s: Annotated[
+        float | None, typer.Option("--from", min=0, help="Start of the workload's part, seconds.")
+    ] = None,
+    to_s: Annotated[
+        float | None, typer.Option("--to", min=0, help="End of the workload's part, seconds.")
+    ] = None,
+    min_replicas: Annotated[int | None, typer.Option(min=1, help="Fewest replicas.")] = None,
+    max_replicas: Annotated[int | None, typer.Option(min=1, help="Most replicas.")] = None,
+    cold_start: Annotated[
+        float | None, typer.Option(min=0, help="From order to ready, seconds.")
+    ] = None,
+    split: Annotated[
+        SplitName | None,
+        typer.Option(help="Range to evaluate; default: test, for --trace everything."),
+    ] = None,
+    windows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Windows a scenario; default: all that fit, at most 64."),
+    ] = None,
+    ticks: Annotated[
+        int | None, typer.Option(min=1, help="Length of a window; default: the scenario's.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of windows, traffic, faults, intervals.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write an HTML report with plots.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.parquet", help="Write one row an episode.")
+    ] = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            envvar="GATEPILOT_TRACES",
+            help="Folder of request traces; without it, workload models stand in.",
+        ),
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of runs, for run:ID.")
+    ] = Path("runs"),
+    cache: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            envvar="GATEPILOT_CACHE",
+            show_default="~/.cache/gatepilot/tuning",
+            help="Where tuned settings are kept.",
+        ),
+    ] = CACHE_DIR,
+) -> None:
+    """Compare policies and baselines over the same windows, with intervals.
+
+    Controllers are tuned first, on training windows of the same scenario, each at its own step size.
+    Ends with 1 if no window could be played.
+
+    Example: gatepilot evaluate --policy hpa --policy hpa@unit --policy best_fixed --scenario azure70b
+    """
+    for path in (report, out):
+        if path is not None:
+            check_writable(path)
+    overrides = Overrides(
+        rate_scale, max_prompt, from_s, to_s, min_replicas, max_replicas, cold_start
+    )
+    chosen = [name for name, given in _sources(suite, scenario, trace).items() if given]
+    if len(chosen) != 1:
+        found = " and ".join(chosen) or "none of them"
+        raise typer.BadParameter(f"give one of --suite, --scenario and --trace; got {found}")
+    if (trace is None) != (profile is None):
+        raise typer.BadParameter("--trace and --profile go together")
+    if len(set(policy)) < len(policy):
+        raise typer.BadParameter("a policy is named twice")
+    if trace is not None and profile is not None:
+        scenarios = (trace_scenario(trace, profile, overrides, traces),)
+    else:
+        scenarios = named_scenarios(suite, scenario or (), overrides)
+        split = split or SplitName.test
+    plan = StudyPlan(
+        scenarios=scenarios,
+        contestants=tuple(parse_contestant(name, partial(_load_run, runs)) for name in policy),
+        split=None if split is None else split.value,
+        windows=windows,
+        ticks=ticks,
+        seed=seed,
+        traces_dir=traces,
+        cache_dir=cache,
+    )
+    trials = prepare_study(plan)
+    with StudyProgress() as progress:
+        study = run_study(plan, trials, progress)
+        provenance = described_study(plan, trials)
+        for note in provenance["notes"]:
+            progress.note(note)
+    study = replace(study, results=replace(study.results, provenance=provenance))
+    if out is not None:
+        study.results.write_parquet(out)
+    if report is not None:
+        from ..report import write_report  # noqa: PLC0415  # plots take a second to load
+
+        write_report(study, report)
+    if as_json:
+        typer.echo(json.dumps(study.results.as_dict(), allow_nan=False))
+    else:
+        print_study(study)
+    if not study.results.episodes:
+        typer.echo(f"nothing to judge: {gated_line(study)}", err=True)
+        raise typer.Exit(NOTHING_JUDGED)
+
+
+def _sources(
+    suite: str | None, scenario: list[str] | None, trace: Path | None
+) -> dict[str, bool]:
+    return {
+        "--suite": suite is not None,
+        "--scenario": bool(scenario),
+        "--trace": trace is not None,
+    }
+
+
+def _load_run(runs: Path, run_id: str) -> TrainedPolicy:
+    from ..tracking import load_run_policy  # noqa: PLC0415  # MLflow and torch, only where needed
+
+    return load_run_policy(run_id, runs)

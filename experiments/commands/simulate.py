@@ -1,0 +1,182 @@
+"""`gatepilot simulate`: one run of a trace or a scenario, request by request."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ...envs.episodes import engine_params
+from ...envs.profiles.profile import load_profile
+from ...envs.scenario import ClusterSpec, GatewaySpec, Scenario, WorkloadSpec, load_scenario
+from ...envs.sim.params import EngineParams
+from ...envs.sim.router import ROUTERS
+from ...envs.workload.request import Requests
+from ...envs.workload.trace import load_trace
+from ..compilation import compile_with_notice
+from ..files import check_writable
+from ..simulation import Simulation, check_ending, simulate_controlled, simulate_fixed
+from .evaluate import SplitName
+
+
+def simulate(  # noqa: PLR0913
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="csv, csv.gz or parquet: arrival_s, prompt_tokens, output_tokens."),
+    ] = None,
+    scenario: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FILE", help="A scenario instead of a trace.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="FILE_OR_ID", help="Serving profile; needed with --trace.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option(min=1, help="Ready replicas; needed with --trace.")
+    ] = None,
+    router: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"One of {', '.join(ROUTERS)}.")
+    ] = None,
+    max_num_seqs: Annotated[
+        int | None, typer.Option(min=1, help="Sequences a replica holds at once; default 128.")
+    ] = None,
+    chunk_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Token budget of an iteration; default 512.")
+    ] = None,
+    kv_blocks: Annotated[
+        int | None, typer.Option(min=1, help="KV blocks of a replica; default: the profile's, if stated.")
+    ] = None,
+    block_tokens: Annotated[int, typer.Option(min=1, help="Tokens a KV block.")] = 16,
+    policy: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="A controller, or none: fixed replicas and a router alone."),
+    ] = "none",
+    split: Annotated[
+        SplitName | None, typer.Option(help="Range of a scenario's workload; default: all of it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of routing, faults and sampled workloads.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one row a request: csv, csv.gz, parquet.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", envvar="GATEPILOT_TRACES", help="Folder of request traces."),
+    ] = None,
+) -> None:
+    """Run a trace or a scenario through the simulated gateway, request by request.
+
+    A short run is repeated: wall_s is the median of its warm runs.
+
+    Example: gatepilot simulate --trace day.parquet --profile qwen3-32b-bf16-h100_sxm-tp2-vllm
+    --replicas 4 --router least_outstanding --json
+    """
+    if out is not None:
+        check_ending(out)
+        check_writable(out)
+    if (trace is None) == (scenario is None):
+        raise typer.BadParameter("give one of --trace and --scenario")
+    if trace is not None:
+        if profile is None or replicas is None:
+            raise typer.BadParameter("--trace needs --profile and --replicas")
+        requests = load_trace(trace)
+        chosen = _around(trace, requests, profile, replicas)
+    else:
+        chosen = load_scenario(str(scenario))
+        requests = chosen.requests(None if split is None else split.value, seed=seed, traces_dir=traces)
+    chosen = _adjusted(chosen, profile, replicas, router, max_num_seqs, chunk_tokens, kv_blocks, block_tokens)
+    compile_with_notice()
+    if policy == "none":
+        run = simulate_fixed(
+            requests, _bare(chosen), replicas=chosen.cluster.initial_replicas, seed=seed
+        )
+    else:
+        run = simulate_controlled(chosen, requests, policy, seed=seed)
+    if out is not None:
+        run.write(out)
+    if as_json:
+        typer.echo(json.dumps(run.summary(), allow_nan=False))
+    else:
+        _print(run)
+
+
+def _around(trace: Path, requests: Requests, profile: str, replicas: int) -> Scenario:
+    """A scenario with defaults around a bare trace."""
+    load_profile(profile)
+    return Scenario(
+        name=trace.name.split(".")[0],
+        workload=WorkloadSpec(trace=str(trace), to_s=requests.span_s),
+        profile=profile,
+        cluster=ClusterSpec(max_replicas=max(16, replicas), initial_replicas=replicas),
+    )
+
+
+def _adjusted(  # noqa: PLR0913
+    scenario: Scenario,
+    profile: str | None,
+    replicas: int | None,
+    router: str | None,
+    max_num_seqs: int | None,
+    chunk_tokens: int | None,
+    kv_blocks: int | None,
+    block_tokens: int,
+) -> Scenario:
+    """The scenario with what the command line says put in."""
+    if router is not None and router not in ROUTERS:
+        raise typer.BadParameter(f"--router {router}: expected one of {', '.join(ROUTERS)}")
+    cluster: dict[str, Any] = {
+        "max_num_seqs": max_num_seqs,
+        "chunk_tokens": chunk_tokens,
+        "kv_blocks": kv_blocks,
+        "initial_replicas": replicas,
+    }
+    given = {name: value for name, value in cluster.items() if value is not None}
+    if replicas is not None:
+        given["max_replicas"] = max(scenario.cluster.max_replicas, replicas)
+    gateway: GatewaySpec = scenario.gateway
+    if router is not None:
+        gateway = replace(gateway, router=router)  # type: ignore[arg-type]  # checked above
+    return replace(
+        scenario,
+        profile=profile or scenario.profile,
+        cluster=replace(scenario.cluster, block_tokens=block_tokens, **given),
+        gateway=gateway,
+    )
+
+
+def _bare(scenario: Scenario) -> EngineParams:
+    """The replicas of a scenario behind its router, without any other feature of the gateway."""
+    full = engine_params(scenario)
+    return EngineParams(
+        base_s=full.base_s,
+        per_seq_s=full.per_seq_s,
+        per_ctx_token_s=full.per_ctx_token_s,
+        per_prefill_token_s=full.per_prefill_token_s,
+        max_num_seqs=full.max_num_seqs,
+        chunk_tokens=full.chunk_tokens,
+        kv_blocks=full.kv_blocks,
+        block_tokens=full.block_tokens,
+        router=full.router,
+    )
+
+
+def _print(run: Simulation) -> None:
+    """The figures as a table."""
+    summary = run.summary()
+    console = Console(highlight=False)
+    console.print(
+        f"{summary['requests']:,} requests in {run.wall_s:.4g} s "
+        f"({summary['requests_per_s']:,.0f} requests/s, median of {run.runs} runs)"
+    )
+    console.print(
+        ", ".join(f"{name} {summary[name]:,}" for name in ("ok", "error", "timeout", "shed", "restarts"))
+    )
+    table = Table("", "p50", "p90", "p95", "p99", "mean")
+    for name in ("ttft_s", "e2e_s"):
+        figures = ("-" if v is None else f"{v:.4f}" for v in summary[name].values())
+        table.add_row(name, *figures)
+    console.print(table)

@@ -1,0 +1,95 @@
+"""Finds training configurations: shipped ones by name, others by path."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from ..agents.config import ConfigError, TrainingConfig, parse_config
+from ..envs.scenario import Scenario
+from ..envs.scenario_file import ScenarioError, read_yaml
+
+_FOLDER: Final = Path(__file__).with_name("configs")
+_SUFFIXES: Final = (".yaml", ".yml")
+_EXPONENT_FORM: Final = re.compile(r"[+-]?\d+[eE][+-]?\d+")
+
+
+def config_names() -> tuple[str, ...]:
+    """Names of the shipped configurations, sorted."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+
+
+def load_config(name_or_path: str | Path) -> TrainingConfig:
+    """Reads a shipped configuration by name, or any by path.
+
+    A scenario file is looked for beside the configuration first.
+
+    Args:
+        name_or_path: A name out of `config_names`, or a path ending in `.yaml` or `.yml`.
+
+    Raises:
+        ConfigError: No such configuration, or a malformed one: one line with file, key and what
+            would be right.
+    """
+    name = str(name_or_path)
+    path = _FOLDER / f"{name}.yaml" if name in config_names() else Path(name_or_path)
+    if path.suffix not in _SUFFIXES:
+        near = difflib.get_close_matches(name, config_names(), n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError(
+            f"{name}: unknown configuration; {hint}shipped: {', '.join(config_names())};"
+            f" or give a file ending in .yaml"
+        )
+    try:
+        content = read_yaml(path)
+    except ScenarioError as error:
+        raise ConfigError(str(error)) from error
+    config = parse_config(_with_floats(content), where=path.name)
+    beside = path.parent / config.scenario
+    if beside.suffix in _SUFFIXES and beside.is_file():
+        return replace(config, scenario=str(beside.resolve()))
+    return config
+
+
+def to_yaml(content: TrainingConfig | Scenario) -> str:
+    """A configuration or a scenario as a YAML file of itself, defaults written out."""
+    text: str = yaml.safe_dump(_plain(asdict(content)), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def flat(config: TrainingConfig) -> dict[str, str]:
+    """Every key with its value as text, nested ones joined by a dot, without the unused learner."""
+    content = asdict(config)
+    del content["dqn" if config.algo == "ppo" else "ppo"]
+    return {
+        name: str(value)
+        for key, entry in content.items()
+        for name, value in (
+            ((f"{key}.{inner}", v) for inner, v in entry.items())
+            if isinstance(entry, dict)
+            else ((key, entry),)
+        )
+    }
+
+
+def _with_floats(value: object) -> object:
+    """Reads `5e-4` as the number that is meant; YAML 1.1 takes it for text and wants `5.0e-4`."""
+    if isinstance(value, dict):
+        return {key: _with_floats(entry) for key, entry in value.items()}
+    if isinstance(value, str) and _EXPONENT_FORM.fullmatch(value):
+        return float(value)
+    return value
+
+
+def _plain(value: object) -> object:
+    """Tuples as lists, which is what YAML has."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return value

@@ -1,0 +1,1 @@
+"""Training configurations that ship, as YAML."""

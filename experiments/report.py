@@ -1,0 +1,175 @@
+"""An evaluation as one HTML file that needs nothing else: no network, no script."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from markupsafe import Markup
+
+from ..agents.episodes import Outcomes
+from ..agents.trial import Trial
+from ..reward.documented import default_reward
+from . import plots
+from .files import replacing
+from .results import Pair, Summary, matrix
+from .study import Study
+from .timeline import telling_windows, timeline_plot
+from .wording import short, spanned, verdict_line
+
+TIMELINE_POLICIES: Final = 4
+"""Policies side by side in a course: more cannot be told apart."""
+_TEMPLATE: Final = "report.html.j2"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot with what a reader needs beside it."""
+
+    title: str
+    caption: str
+    svg: str
+
+    @property
+    def source(self) -> Markup:
+        """The plot as a data address: it keeps its ids to itself."""
+        data = base64.b64encode(self.svg.encode()).decode()
+        return Markup(f"data:image/svg+xml;base64,{data}")  # noqa: S704  # our own SVG, encoded
+
+
+def write_report(study: Study, path: Path) -> None:
+    """Writes the report of an evaluation; a failure leaves what was there before.
+
+    Raises:
+        OutputError: The folder does not exist or cannot be written to.
+    """
+    html = render(study)
+    with replacing(path) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+
+
+def render(study: Study) -> str:
+    """The report as HTML text."""
+    results = study.results
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"short": short, "spanned": spanned, "as_json": _as_json}
+    colors = plots.color_of([row.policy for row in results.summary])
+    return environment.get_template(_TEMPLATE).render(
+        results=results,
+        verdicts=[(pair.comparison.verdict, verdict_line(pair)) for pair in results.pairs],
+        overall=_overall(results.summary, results.pairs, colors),
+        chapters=[
+            (trial, results.by_scenario[trial.scenario.name], _pictures(study, trial, colors))
+            for trial in study.trials
+            if trial.windows
+        ],
+        colors=colors,
+        provenance=results.provenance,
+        limits=default_reward.slo,
+    )
+
+
+def _overall(
+    summary: Sequence[Summary], pairs: Sequence[Pair], colors: dict[str, str]
+) -> list[Picture]:
+    """What is shown once for everything."""
+    pictures = []
+    if pairs:
+        pictures.append(
+            Picture(
+                "Differences between policies",
+                "Paired: both policies met the same windows. A line that does not touch 0 is a "
+                "difference; it is called a win only where the IQM (diamond) has the same sign.",
+                plots.drawn(lambda: plots.pairs_plot(pairs, colors)),
+            )
+        )
+    if summary:
+        pictures.append(
+            Picture(
+                "Means and 95 % intervals",
+                "Intervals of single policies contain the spread between windows, which pairs "
+                "cancel: two that overlap here can still differ clearly above.",
+                plots.drawn(lambda: plots.means_plot(summary, colors)),
+            )
+        )
+        pictures.append(
+            Picture(
+                "Cost against broken promises",
+                "Down and left is better. The dashed line joins the policies that no other beats "
+                "on both counts.",
+                plots.drawn(lambda: plots.pareto_plot(summary, colors)),
+            )
+        )
+    return pictures
+
+
+def _pictures(study: Study, trial: Trial, colors: dict[str, str]) -> list[Picture]:
+    """What is shown of one scenario."""
+    name = trial.scenario.name
+    rows = study.results.by_scenario[name]
+    ranking = [row.policy for row in sorted(rows, key=lambda row: -row.return_mean)]
+    pictures = []
+    if len(ranking) > 1:
+        pictures.append(_scatter(study, name, (ranking[0], ranking[1]), colors))
+    shown = ranking[:TIMELINE_POLICIES]
+    if rows[0].policy not in shown:
+        shown = [rows[0].policy, *shown[:-1]]
+    outcomes = {policy: study.outcomes[name, policy] for policy in shown}
+    telling, ordinary = telling_windows(outcomes, shown[:2])
+    why = f"The window in which {short(shown[0])} and {short(shown[-1] if len(shown) < 2 else shown[1])} differ most."
+    pictures.append(_course(trial, telling, why, outcomes, colors))
+    if ordinary != telling:
+        pictures.append(_course(trial, ordinary, "An ordinary window.", outcomes, colors))
+    return pictures
+
+
+def _course(
+    trial: Trial, place: int, why: str, outcomes: dict[str, Outcomes], colors: dict[str, str]
+) -> Picture:
+    window = trial.windows[place]
+    slo = default_reward.slo
+    return Picture(
+        f"Course of window {window.index}",
+        f"{why} It starts {window.start_s / 3600:.2f} h into the range. Red: ticks that violate the "
+        "SLO, by latency or by errors. Light: replicas in their cold start.",
+        plots.drawn(
+            lambda: timeline_plot(
+                outcomes,
+                place,
+                colors,
+                tick_s=trial.tick_s,
+                latency_limit_s=slo.latency_limit_s,
+                max_replicas=trial.limits.max_replicas,
+            )
+        ),
+    )
+
+
+def _scatter(
+    study: Study, scenario: str, names: tuple[str, str], colors: dict[str, str]
+) -> Picture:
+    episodes = [e for e in study.results.episodes if e.scenario == scenario]
+    ours, theirs = (
+        matrix([e for e in episodes if e.policy == name]).mean(axis=0) for name in names
+    )
+    return Picture(
+        f"{short(names[0])} against {short(names[1])}, window by window",
+        f"A point above the line is a window in which {short(names[0])} did better.",
+        plots.drawn(lambda: plots.scatter_plot(ours, theirs, names, colors[names[0]])),
+    )
+
+
+def _as_json(value: Any) -> str:  # noqa: ANN401
+    """Plain data, readable."""
+    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)

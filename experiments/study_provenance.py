@@ -1,0 +1,78 @@
+"""What must be known to repeat an evaluation, and what a reader must be told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..agents.contestants import Learned
+from ..agents.trial import Trial, trace_path
+from .provenance import collect
+from .study import StudyPlan
+
+
+def described_study(plan: StudyPlan, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Command, code, versions, scenarios, windows and seeds as plain data.
+
+    Args:
+        plan: What was evaluated.
+        trials: From `prepare_study`, gated windows included.
+    """
+    return {
+        "notes": [note for trial in trials for note in _notes(plan, trial)],
+        **asdict(collect()),
+        "seed": plan.seed,
+        "fingerprints": {
+            contestant.label: [member.fingerprint for member in contestant.members]
+            for contestant in plan.contestants
+            if isinstance(contestant, Learned)
+        },
+        "scenarios": {trial.scenario.name: _described(plan, trial) for trial in trials},
+    }
+
+
+def _described(plan: StudyPlan, trial: Trial) -> dict[str, Any]:
+    path = trace_path(trial.scenario, plan.traces_dir)
+    workload = trial.scenario.workload
+    from_s, to_s = trial.scenario.split_range(trial.split)
+    return {
+        "split": trial.split,
+        "range_s": [from_s, to_s],
+        "traffic": f"model {workload.model}" if path is None else f"trace {path.name}",
+        "rate_scale": workload.rate_scale,
+        "max_prompt_tokens": workload.max_prompt_tokens,
+        "profile": trial.scenario.profile,
+        "replicas": [trial.limits.min_replicas, trial.limits.max_replicas],
+        "tick_s": trial.tick_s,
+        "ticks": trial.ticks,
+        "windows": len(trial.windows),
+        "disjoint_windows_that_fit": trial.plan.fitting,
+        "rounds": trial.plan.rounds,
+        "window_starts_s": [round(window.start_s, 3) for window in trial.windows],
+    }
+
+
+def _notes(plan: StudyPlan, trial: Trial) -> list[str]:
+    """What would mislead a reader who is not told."""
+    name, workload, windows = trial.scenario.name, trial.scenario.workload, trial.plan
+    notes = []
+    if workload.trace is not None and trace_path(trial.scenario, plan.traces_dir) is None:
+        notes.append(
+            f"{name}: {workload.trace} is not here; traffic is sampled from the shipped model "
+            f"{workload.model} instead."
+        )
+    if windows.asked is not None and len(windows.windows) < windows.asked:
+        notes.append(
+            f"{name}: {windows.asked} windows asked for, but only {windows.fitting} disjoint ones "
+            f"of {trial.ticks} ticks fit, and the traffic cannot be drawn anew: "
+            f"{len(windows.windows)} are used."
+        )
+    if windows.rounds > 1:
+        notes.append(
+            f"{name}: only {windows.fitting} disjoint windows fit. {windows.rounds} rounds draw "
+            "the traffic of the same range anew (other shifts of its copies), and a block of the "
+            "bootstrap is one (round, window). The intervals speak about this range, not about "
+            "other days: windows of the same place share a part of their traffic."
+        )
+    return notes

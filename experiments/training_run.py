@@ -1,0 +1,114 @@
+"""A training together with its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..agents.callbacks import TrainingStatus
+from ..agents.config import ConfigError, TrainingConfig
+from ..agents.training import Training, TrainingResult
+from .config import flat, to_yaml
+from .provenance import Provenance
+from .tracking import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A training that has come to its end."""
+
+    run_id: str
+    """MLflow's id."""
+    result: TrainingResult
+    """The best model and its figures."""
+    tracking_share: float
+    """Share of the wall time that was spent on talking to MLflow."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `train --json` prints."""
+        result = self.result
+        return {
+            "run_id": self.run_id,
+            "model": str(result.model_path),
+            "steps": result.steps,
+            "wall_s": result.wall_s,
+            "steps_per_s": result.steps_per_s,
+            "validation": {"best_step": result.best_step, **asdict(result.validation)},
+        }
+
+
+def run_training(
+    training: Training,
+    store: RunStore,
+    provenance: Provenance,
+    *,
+    resume: str | None = None,
+    on_status: Callable[[TrainingStatus], None] = lambda _: None,
+    on_start: Callable[[str], None] = lambda _: None,
+) -> FinishedRun:
+    """Trains, and keeps the record.
+
+    The training is set up beforehand: what cannot be trained leaves no run behind.
+
+    Args:
+        training: With `resume`, of the configuration that run was started with.
+        store: Where runs are kept.
+        provenance: By which code and command.
+        resume: Id of a run to go on with; `None`: a new one.
+        on_status: Told how it goes.
+        on_start: Told the run's id before the first step.
+
+    Raises:
+        ValueError: It cannot be recorded or resumed: one line.
+        TrainingDivergedError: The weights are no longer finite; the run is marked as failed.
+    """
+    if resume is None:
+        run = store.create(training.config, training.scenario, training.contract, provenance)
+    else:
+        if store.scenario_text(resume) != to_yaml(training.scenario):
+            raise ConfigError(
+                f"run {resume}: scenario {training.config.scenario} has changed since then:"
+                " start a new run"
+            )
+        run = store.resume(resume)
+    try:
+        on_start(run.run_id)
+        result = training.run(run.folder, run, on_status=on_status, resume=resume is not None)
+        last = {f"best/{name}": float(value) for name, value in asdict(result.validation).items()}
+        last |= {
+            "best/step": float(result.best_step),
+            "time/wall_s": result.wall_s,
+            "time/steps_per_s": result.steps_per_s,
+            "time/tracking_s": run.spent_s,
+        }
+        run.finish(last, result.steps)
+    except KeyboardInterrupt:
+        run.stop("KILLED")
+        raise
+    except Exception:
+        run.stop("FAILED")
+        raise
+    return FinishedRun(run.run_id, result, run.spent_s / result.wall_s)
+
+
+def config_to_resume(stored: TrainingConfig, given: TrainingConfig, run_id: str) -> TrainingConfig:
+    """The configuration to go on with: the run's own, if the given one does not contradict it.
+
+    Args:
+        stored: What the run was started with.
+        given: What the command line asks for, the run's values where it is silent.
+        run_id: The run's id.
+
+    Raises:
+        ConfigError: A key differs: a resumed training would be neither the one nor the other.
+    """
+    if stored == given:
+        return stored
+    ours, theirs = flat(stored), flat(given)
+    keys = [key for key in ours if ours[key] != theirs.get(key)]
+    key = keys[0] if keys else "algo"
+    raise ConfigError(
+        f"run {run_id}: {key} is {theirs.get(key)}, but the run was started with {ours[key]}:"
+        " start a new run"
+    )

@@ -1,0 +1,47 @@
+"""Figures and verdicts in words that a person reads."""
+
+from __future__ import annotations
+
+import re
+
+from ..agents.statistics import MIN_BLOCKS, Interval
+from .results import Pair
+
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
+_SHOWN_DIGITS = 8
+
+
+def short(policy: str) -> str:
+    """A policy's name with the ids of runs cut to what people tell apart."""
+    return _RUN_ID.sub(lambda match: match[0][:_SHOWN_DIGITS], policy)
+
+
+def spanned(interval: Interval, factor: float = 1.0, digits: int = 1) -> str:
+    """An interval as `low to high`; a dash where there is none."""
+    if interval is None:
+        return "–"  # noqa: RUF001  # an en dash is meant
+    low, high = (f"{factor * end:.{digits}f}" for end in interval)
+    return f"{low} to {high}"
+
+
+def verdict_line(pair: Pair) -> str:
+    """The comparison of two policies as one sentence."""
+    found, ours, theirs = pair.comparison, short(pair.policy), short(pair.against)
+    figures = (
+        f"mean difference {found.mean_difference:+.2f} a window "
+        f"(95 % interval {spanned(found.ci95, digits=2)}), IQM {found.iqm_difference:+.2f}, "
+        f"better in {100 * found.probability_of_improvement:.0f} % of {found.windows} windows"
+    )
+    match found.verdict:
+        case "win":
+            return f"{ours} is better than {theirs}: {figures}."
+        case "loss":
+            return f"{ours} is worse than {theirs}: {figures}."
+        case "too few windows":
+            return (
+                f"{ours} against {theirs}: {found.windows} windows are too few to tell, at least "
+                f"{MIN_BLOCKS} are needed; {figures}."
+            )
+    if found.ci95 is not None and found.ci95[0] <= 0 <= found.ci95[1]:
+        return f"{ours} against {theirs}: undecided, the interval contains 0; {figures}."
+    return f"{ours} against {theirs}: undecided, mean and IQM do not agree; {figures}."

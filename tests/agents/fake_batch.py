@@ -1,0 +1,64 @@
+"""A `GatewayBatch` whose every number a test can foresee: the observation is (seed, tick) of the episode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+AID = 0.25
+"""What the learning aid takes away each tick."""
+
+
+@dataclass
+class Spec:
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+
+
+class FakeBatch:
+    """Steps n counters; the reward of a tick is `reward`, the aid's part included."""
+
+    def __init__(self, n_envs: int, episode_ticks: int, reward: float = 1.0) -> None:
+        self.n_envs = n_envs
+        self.episode_ticks = episode_ticks
+        self.observation_spec = Spec(np.zeros(2, np.float32), np.full(2, 1e3, np.float32))
+        self.replicas = np.full(n_envs, 4)
+        self.threshold_steps = np.full(n_envs, 10)
+        self.reward = reward
+        self.ticks = np.zeros(n_envs, np.int64)
+        self.seeds = np.zeros(n_envs, np.int64)
+        self.resets: list[tuple[list[int], list[int]]] = []
+        self.workloads: set[int] = set()
+        self.actions: list[NDArray[np.int64]] = []
+
+    def reset(
+        self,
+        rows: NDArray[np.intp],
+        *,
+        seeds: NDArray[np.int64],
+        workloads: NDArray[np.int64],
+    ) -> NDArray[np.float32]:
+        self.resets.append((rows.tolist(), seeds.tolist()))
+        self.workloads.update(workloads.tolist())
+        self.ticks[rows] = 0
+        self.seeds[rows] = seeds
+        return self._observe()
+
+    def step(self, actions: NDArray[np.int64]) -> Any:
+        self.actions.append(np.asarray(actions).copy())
+        self.ticks += 1
+        ones = np.ones(self.n_envs)
+        return SimpleNamespace(
+            observation=self._observe(),
+            reward=self.reward * ones,
+            parts={"cost": (self.reward + AID) * ones, "threshold_rest": -AID * ones},
+            truncated=self.ticks >= self.episode_ticks,
+            info={"violation": self.ticks % 2 == 0},
+        )
+
+    def _observe(self) -> NDArray[np.float32]:
+        return np.stack([self.seeds % 997, self.ticks], axis=1).astype(np.float32)

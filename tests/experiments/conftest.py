@@ -1,0 +1,75 @@
+"""A made-up evaluation: three policies, eight windows, no engine."""
+
+import numpy as np
+import pytest
+
+from gatepilot.agents.episodes import Outcomes, episodes_of
+from gatepilot.agents.trial import Trial
+from gatepilot.agents.windows import plan_windows
+from gatepilot.envs.scenario import load_scenario
+from gatepilot.envs.schema.fields import FIELD_INDEX, FIELDS
+from gatepilot.envs.workload.request import Requests
+from gatepilot.experiments.results import GatedOut, Results, pair_up, summarise
+from gatepilot.experiments.study import Study
+
+POLICIES = ("run:0123456789abcdef0123456789abcdef", "hpa", "fixed:8")
+TICKS = 60
+
+
+def made_up_outcomes(rng: np.random.Generator, windows: int, replicas: float) -> Outcomes:
+    rows = np.zeros((windows, TICKS, len(FIELDS)), np.float32)
+    wave = 1 + 0.5 * np.sin(np.linspace(0, 6, TICKS))
+    requested = np.round(replicas * wave + rng.normal(0, 0.3, (windows, TICKS)))
+    ready = np.minimum(requested, np.roll(requested, 3, axis=1))
+    ttft_p95_s = np.exp(rng.normal(-1.2, 0.5, (windows, TICKS)))
+    for name, values in {
+        "request_rate_rps": 30 * wave,
+        "replicas_requested": requested,
+        "replicas_ready": ready,
+        "replicas_starting": requested - ready,
+        "ttft_p95_s": ttft_p95_s,
+        "breaker_threshold": 0.5,
+    }.items():
+        rows[:, :, FIELD_INDEX[name]] = values
+    violations = ttft_p95_s > 0.8
+    hours = requested.sum(axis=1) * 15 / 3600
+    return Outcomes(
+        returns=-0.03 * requested.sum(axis=1) - 5.0 * violations.sum(axis=1),
+        violation_rate=violations.mean(axis=1),
+        replica_hours=hours,
+        error_rate=np.full(windows, 0.001),
+        shed_rate=np.zeros(windows),
+        ttft_p95_s=np.full(windows, 0.4),
+        changes=np.full(windows, 7),
+        rows=rows,
+        violations=violations,
+    )
+
+
+@pytest.fixture
+def study() -> Study:
+    rng = np.random.default_rng(3)
+    requests = Requests(np.array([0.0]), np.array([10]), np.array([10]), 7200.0)
+    plan = plan_windows(7200.0, TICKS * 15.0, seed=0)
+    trial = Trial(load_scenario("demo"), "test", TICKS, plan, (requests,))
+    outcomes = {
+        ("demo", policy): made_up_outcomes(rng, len(plan.windows), replicas)
+        for policy, replicas in zip(POLICIES, (4, 5, 8), strict=True)
+    }
+    episodes = [
+        episode
+        for (_, policy), played in outcomes.items()
+        for episode in episodes_of(
+            played, trial, policy=policy, train_seed=7 if policy.startswith("run:") else None
+        )
+    ]
+    summary = summarise(episodes, POLICIES, {"fixed:8": {"demo": {"replicas": 8}}}, seed=0)
+    results = Results(
+        episodes=tuple(episodes),
+        summary=summary,
+        by_scenario={"demo": summary},
+        pairs=pair_up(episodes, POLICIES, seed=0),
+        gated_out=(GatedOut("demo", 8, 7000.0, 0.25),),
+        provenance={"command": "gatepilot evaluate <x>", "notes": ["the trace is not here"]},
+    )
+    return Study(results, (trial,), outcomes)

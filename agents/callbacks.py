@@ -97,7 +97,7 @@ class TrainingCallback(BaseCallback):
         self._next_record = 0
         self._episode_return: float | None = None
         self._started_steps = 0
-        self._started_s = 0.0
+        self._started_s: float | None = None
         self.wall_s_before = 0.0
         self.best: ValidationResult | None = None
         self.best_step = 0
@@ -111,7 +111,12 @@ class TrainingCallback(BaseCallback):
     @property
     def wall_s(self) -> float:
         """Seconds of training, those before a resumption included."""
-        return self.wall_s_before + time.perf_counter() - self._started_s
+        return self.wall_s_before + self._elapsed_s
+
+    @property
+    def _elapsed_s(self) -> float:
+        """Seconds since this process has begun to train; 0 before."""
+        return 0.0 if self._started_s is None else time.perf_counter() - self._started_s
 
     def _on_training_start(self) -> None:
         self._started_s = time.perf_counter()
@@ -186,7 +191,7 @@ class TrainingCallback(BaseCallback):
         }
 
     def _status(self, step: int, values: Mapping[str, float]) -> TrainingStatus:
-        elapsed_s = max(time.perf_counter() - self._started_s, np.finfo(float).eps)
+        elapsed_s = max(self._elapsed_s, np.finfo(float).eps)
         return TrainingStatus(
             steps=step,
             steps_per_s=(step - self._started_steps) / elapsed_s,

@@ -143,6 +143,10 @@ class TrainingConfig:
     workloads: Count = 4
     """Times the training range's traffic is laid out anew (other shifts of the copies); each
     episode draws one. A range whose traffic is not superposed has one."""
+    load_scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0,)
+    """Factors on the scenario's rate, each of which is laid out `workloads` times: a day has few busy
+    hours, and a policy must have seen more of them than one range holds. Validation and test keep
+    the scenario's own rate."""
     steps: Count = 1_000_000
     """Ticks over all environments."""
     seed: Annotated[int, Field(ge=0)] = 0

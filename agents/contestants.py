@@ -20,8 +20,8 @@ from .tuning import Reporter, tune
 from .windows import Window
 
 FORMS: Final = (
-    f"a controller's name ({', '.join(controller_names())}; {UNIT_SUFFIX} behind it allows steps of "
-    "one only), best_fixed, fixed:N or run:ID"
+    f"a controller's name ({', '.join(controller_names())}; {UNIT_SUFFIX} behind it allows steps "
+    "of one only), best_fixed, fixed:N or run:ID"
 )
 """Everything that `--policy` understands."""
 

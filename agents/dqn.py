@@ -11,6 +11,7 @@ from stable_baselines3.common.noise import ActionNoise
 
 from ..envs.schema.action import DISCRETE_ACTIONS
 from .config import DQNConfig
+from .normaliser import Standardiser
 from .sb3_vec_env import GatewayVecEnv
 
 
@@ -65,4 +66,8 @@ def make_dqn(config: DQNConfig, env: GatewayVecEnv, *, seed: int, device: str) -
 
 def policy_kwargs(config: DQNConfig) -> dict[str, Any]:
     """The arguments of the network that a file of weights does not say."""
-    return {"net_arch": list(config.hidden), "optimizer_kwargs": {"fused": True}}
+    return {
+        "net_arch": list(config.hidden),
+        "optimizer_kwargs": {"fused": True},
+        "features_extractor_class": Standardiser,
+    }

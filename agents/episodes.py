@@ -130,8 +130,8 @@ class Tally:
         """
         self._returns += step.reward
         self._billed_replica_s += step.info["billed_replica_s"]
-        for name, count in self._counts.items():
-            count += step.info[name]
+        for name in _COUNTS:
+            self._counts[name] += step.info[name]
         self._changes += changed
         self._rows[:, tick] = batch.truth
         self._violations[:, tick] = step.info["violation"]

@@ -1,8 +1,8 @@
 """Plays policies through the same windows: same traffic, same faults, same seeds for every one.
 
-All windows of a round run side by side in one `GatewayBatch`. Controllers look at what a scrape
-shows and set settings; learned policies look at observations and choose actions. What is reported comes
-from the plant itself, under the documented reward, whatever a policy was trained on.
+All windows run side by side in one `GatewayBatch`. Controllers look at what a scrape shows and set
+settings; learned policies look at observations and choose actions. What is reported comes from the
+plant itself, under the documented reward, whatever a policy was trained on.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def unkeepable(trial: Trial, progress: Progress = no_progress) -> NDArray[np.flo
     """Shows which windows no number of replicas keeps.
 
     Each is run with faults off and with the maximum of replicas ready from the first request of
-    the warm-up on, the breaker's threshold at its start. A window of which a single tick then violates
-    the SLO cannot tell a good controller from a bad one.
+    the warm-up on, the breaker's threshold at its start. A window of which a single tick then
+    violates the SLO cannot tell a good controller from a bad one.
 
     Returns:
         Share of violating ticks of each window; 0 where it can be kept.

@@ -10,6 +10,7 @@ from stable_baselines3.common.utils import LinearSchedule
 
 from ..envs.schema.action import ACTION_DIMS, NO_CHANGE
 from .config import PPOConfig
+from .normaliser import Standardiser
 from .sb3_vec_env import GatewayVecEnv
 
 
@@ -52,7 +53,11 @@ def policy_kwargs(config: PPOConfig) -> dict[str, Any]:
     Fused Adam takes a sixth off a gradient step of networks this small.
     """
     layers = list(config.hidden)
-    return {"net_arch": {"pi": layers, "vf": layers}, "optimizer_kwargs": {"fused": True}}
+    return {
+        "net_arch": {"pi": layers, "vf": layers},
+        "optimizer_kwargs": {"fused": True},
+        "features_extractor_class": Standardiser,
+    }
 
 
 def _prefer_no_change(action_net: torch.nn.Module, bias: float) -> None:

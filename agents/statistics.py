@@ -7,11 +7,12 @@ One row is one training seed; a rule that was not trained has a single row.
 | figure | one training seed | several |
 |---|---|---|
 | mean and its interval (the headline) | bootstrap over windows | windows and seeds are both drawn |
-| IQM and its interval | bootstrap over windows | mean per (scenario, seed), then rliable over seeds |
+| IQM and its interval | bootstrap over windows | mean per (scenario, seed), rliable over seeds |
 | probability of improvement | paired windows, a tie counts half | over all pairs of seeds as well |
 
-Intervals are percentile intervals, widened for few windows so that they are as long as Student's (Hesterberg,
-"What Teachers Should Know about the Bootstrap", 2015, "expanded percentile interval").
+Intervals are percentile intervals, widened for few windows so that they are as long as Student's
+(Hesterberg, "What Teachers Should Know about the Bootstrap", 2015, "expanded percentile interval").
+They cannot know of a rare disaster that none of the windows holds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ REPETITIONS: Final = 4000
 CONFIDENCE: Final = 0.95
 """Nominal coverage of every interval."""
 MIN_BLOCKS: Final = 6
-"""Windows below which nothing is called a win: five differences of one sign can be chance (1 in 16)."""
+"""Windows below which nothing is called a win: by chance alone five differences have one sign in
+one case of 16, six in one of 32."""
 
 Verdict: TypeAlias = Literal["win", "loss", "undecided", "too few windows"]
 
@@ -60,7 +62,7 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """`win` or `loss` only where the mean's interval excludes 0 and the IQM has the same sign."""
+        """A win or a loss only where the mean's interval excludes 0 and the IQM has its sign."""
         if self.ci95 is None or self.windows < MIN_BLOCKS:
             return "too few windows"
         if self.ci95[0] > 0 and self.iqm_difference > 0:
@@ -95,7 +97,8 @@ def compare(ours: Values, theirs: Values, scenarios: Sequence[str], *, seed: int
     """
     ours, theirs = _matrix(ours), _matrix(theirs)
     if not ours.shape[1] == theirs.shape[1] == len(scenarios):
-        msg = f"windows do not pair: {ours.shape[1]}, {theirs.shape[1]} and {len(scenarios)} scenarios"
+        counts = f"{ours.shape[1]}, {theirs.shape[1]} and {len(scenarios)}"
+        msg = f"windows do not pair: {counts} scenarios"
         raise ValueError(msg)
 
     def statistic(a: Values, b: Values) -> Values:
@@ -128,8 +131,8 @@ def intervals(
     """Bootstrap intervals of several numbers at once.
 
     Args:
-        samples: Matrices `(training seeds, windows)` over the same windows. Windows are drawn for all of
-            them together (that keeps the pairs), training seeds for each by itself.
+        samples: Matrices `(training seeds, windows)` over the same windows. Windows are drawn for
+            all of them together (that keeps the pairs), training seeds for each by itself.
         statistic: Turns matrices like `samples` into numbers `(k,)`.
         seed: Of the draws.
         repetitions: Number of draws.
@@ -187,7 +190,7 @@ def _scenario_means(matrix: Values, scenarios: Sequence[str]) -> Values:
 
 
 def _iqm_of_differences(ours: Values, theirs: Values) -> Values:
-    """rliable's IQM over all pairs of training seeds and all scenarios, as `(1,)`."""
+    """Rliable's IQM over all pairs of training seeds and all scenarios, as `(1,)`."""
     difference = ours[:, None] - theirs[None]
     return np.array([metrics.aggregate_iqm(difference)])
 

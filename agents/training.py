@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,10 +25,11 @@ from .callbacks import (
     TrainingCallback,
     TrainingStatus,
 )
-from .checkpoint import CheckpointError, load_checkpoint, restore
+from .checkpoint import load_checkpoint, restore
 from .config import ConfigError, TrainingConfig
 from .dqn import make_dqn
 from .learning_aids import ThresholdRest
+from .normaliser import observation_figures, set_figures
 from .ppo import make_ppo
 from .sb3_vec_env import GatewayVecEnv
 from .trial import can_redraw
@@ -70,7 +71,7 @@ class Training:
     def __init__(
         self, config: TrainingConfig, *, traces_dir: Path | None = None, device: Device = "auto"
     ) -> None:
-        """Builds environments, validation windows and learner; writes nothing.
+        """Builds environments, validation windows and learner; runs and writes nothing yet.
 
         Args:
             config: What to train.
@@ -86,17 +87,18 @@ class Training:
         torch.set_num_threads(config.torch_threads)
         rest_steps = self.scenario.gateway.threshold_steps
         requests = _workloads(config, self.scenario, traces_dir)
+        batch = GatewayBatch(
+            self.scenario,
+            config.n_envs,
+            reward_fn=ThresholdRest(_reward(config), config.threshold_rest, rest_steps),
+            observation=config.observation_spec,
+            split="train",
+            seed=config.seed,
+            episode_ticks=config.episode_ticks,
+            requests=requests,
+        )
         self._env = GatewayVecEnv(
-            GatewayBatch(
-                self.scenario,
-                config.n_envs,
-                reward_fn=ThresholdRest(_reward(config), config.threshold_rest, rest_steps),
-                observation=config.observation_spec,
-                split="train",
-                seed=config.seed,
-                episode_ticks=config.episode_ticks,
-                requests=requests,
-            ),
+            batch,
             seed=config.seed,
             n_workloads=len(requests),
             rest_steps=rest_steps,
@@ -133,7 +135,7 @@ class Training:
             The best model and its figures.
 
         Raises:
-            CheckpointError: There is nothing to resume.
+            CheckpointError: There is no checkpoint, or it is of another configuration.
             TrainingDivergedError: The weights are no longer finite.
         """
         progress = None
@@ -142,8 +144,8 @@ class Training:
             checkpoint = load_checkpoint(folder / CHECKPOINT_FILE)
             restore(self._model, checkpoint)
             progress = checkpoint["progress"]
-            if self._model.num_timesteps >= self.config.steps:
-                raise CheckpointError(f"all {self.config.steps} steps are done: nothing to resume")
+        else:
+            set_figures(self._model.policy, *observation_figures(self._env.batch, self.config.seed))
         callback = TrainingCallback(
             env=self._env,
             validation=self._validation,
@@ -153,12 +155,14 @@ class Training:
             on_status=on_status,
             progress=progress,
         )
-        self._model.learn(
-            self.config.steps - self._model.num_timesteps,
-            callback=callback,
-            log_interval=_NEVER,
-            reset_num_timesteps=not resume,
-        )
+        missing_steps = self.config.steps - self._model.num_timesteps
+        if missing_steps > 0:  # else it was killed after its last step
+            self._model.learn(
+                missing_steps,
+                callback=callback,
+                log_interval=_NEVER,
+                reset_num_timesteps=not resume,
+            )
         if callback.best is None:
             msg = "no validation took place"
             raise RuntimeError(msg)
@@ -192,10 +196,21 @@ def _reward(config: TrainingConfig) -> RewardFn:
 def _workloads(
     config: TrainingConfig, scenario: Scenario, traces_dir: Path | None
 ) -> list[Requests]:
-    """The training range's load, laid out several times where that gives other traffic."""
+    """The training range's load at every scale, laid out several times where that gives other traffic."""
     count = config.workloads if can_redraw(scenario, traces_dir) else 1
-    seeds = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM)).generate_state(count).tolist()
-    return [scenario.requests("train", seed=seed, traces_dir=traces_dir) for seed in seeds]
+    words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM))
+    seeds = iter(words.generate_state(count * len(config.load_scales)).tolist())
+    return [
+        _scaled(scenario, factor).requests("train", seed=next(seeds), traces_dir=traces_dir)
+        for factor in config.load_scales
+        for _ in range(count)
+    ]
+
+
+def _scaled(scenario: Scenario, factor: float) -> Scenario:
+    """The scenario at another rate."""
+    workload = replace(scenario.workload, rate_scale=scenario.workload.rate_scale * factor)
+    return replace(scenario, workload=workload)
 
 
 def _torch_device(device: Device) -> str:

@@ -47,7 +47,7 @@ class Trial:
         return replace(self, plan=replace(self.plan, windows=windows))
 
 
-def prepare_trial(  # noqa: PLR0913
+def prepare_trial(
     scenario: Scenario,
     *,
     split: str | None,

@@ -1,21 +1,25 @@
 """Chooses a controller's parameters on training windows, so that a comparison with it is fair.
 
-Every candidate of the controller's own grid is played through the same windows of the scenario's `train`
-split, never through those that are evaluated; the one with the highest mean documented return is
-taken, the first of equals. A controller at one step a tick is tuned as such: what suits jumps does
-not suit steps. Results are kept on disk under a hash of everything they depend on.
+Every candidate of the controller's own grid is played through a few windows of the scenario's
+`train` split, the best third of them through more; never through those that are evaluated. The one
+with the highest mean documented return is taken, the first of equals. A controller at one step a
+tick is tuned as such: what suits jumps does not suit steps. Results are kept on disk under a hash
+of everything they depend on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..envs.profiles.profile import load_profile
 from ..envs.scenario import Scenario
@@ -26,7 +30,11 @@ from .trial import Trial, prepare_trial
 from .windows import Window
 
 TUNING_WINDOWS: Final = 16
-"""Training windows a candidate is judged on."""
+"""Training windows the finalists are judged on."""
+SCREENING_WINDOWS: Final = 4
+"""Training windows every candidate is judged on: hopeless ones are the slow ones to simulate."""
+MIN_FINALISTS: Final = 6
+"""Candidates that reach the final, if the grid has as many."""
 TUNING_SEED: Final = 7_919
 """Base of the training windows' seeds: one, so that a result can be kept whatever is evaluated."""
 
@@ -73,7 +81,7 @@ class Tuned:
 
 
 def tuning_trial(scenario: Scenario, ticks: int, traces_dir: Path | None) -> Trial:
-    """Training windows of a scenario, as long as the evaluated ones where the training range allows.
+    """Training windows of a scenario, as long as the evaluated ones where the range allows.
 
     Raises:
         WindowError: The training range does not hold a single tick.
@@ -129,14 +137,39 @@ def _search(
     name: str, grid: tuple[ControllerParams, ...], trial: Trial, reporter: Reporter
 ) -> dict[str, Any]:
     n_windows = len(trial.windows)
-    progress = reporter.start(f"tuning {name}", (len(grid) + 1) * n_windows * trial.ticks)
+    finalists = min(len(grid), max(MIN_FINALISTS, math.ceil(len(grid) / 3)))
+    runs = n_windows + len(grid) * min(SCREENING_WINDOWS, n_windows) + finalists * n_windows
+    progress = reporter.start(f"tuning {name}", runs * trial.ticks)
     keepable = unkeepable(trial, progress) == 0
     if keepable.any():
         trial = trial.keeping(keepable.tolist())
-    outcomes = play_controllers(trial, [_maker(name, params, trial) for params in grid], progress)
-    means = [float(outcome.returns.mean()) for outcome in outcomes]
-    choice = int(np.argmax(means))
-    return {"choice": choice, "return_mean": means[choice], "windows": len(trial.windows)}
+    screening = _every(trial, SCREENING_WINDOWS)
+    screened = _returns(name, grid, screening, progress)
+    best_first = sorted(range(len(grid)), key=lambda i: -screened[i])
+    final = sorted(best_first[:finalists])
+    means = _returns(name, [grid[i] for i in final], trial, progress)
+    best = int(np.argmax(means))
+    return {
+        "choice": final[best],
+        "return_mean": float(means[best]),
+        "windows": len(trial.windows),
+    }
+
+
+def _returns(
+    name: str, candidates: Sequence[ControllerParams], trial: Trial, progress: Progress
+) -> NDArray[np.float64]:
+    """Mean documented return of each candidate."""
+    makers = [_maker(name, params, trial) for params in candidates]
+    outcomes = play_controllers(trial, makers, progress)
+    return np.array([outcome.returns.mean() for outcome in outcomes])
+
+
+def _every(trial: Trial, count: int) -> Trial:
+    """So many of the windows, evenly spread."""
+    total = len(trial.windows)
+    chosen = {place * total // count for place in range(min(count, total))}
+    return trial.keeping([i in chosen for i in range(total)])
 
 
 def _maker(name: str, params: ControllerParams, trial: Trial) -> MakeController:

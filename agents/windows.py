@@ -56,7 +56,7 @@ class WindowPlan:
         return tuple(window for window in self.windows if window.round == number)
 
 
-def plan_windows(  # noqa: PLR0913
+def plan_windows(
     range_s: float,
     episode_s: float,
     *,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .episodes import draw_faults, engine_params, most_faults
 from .reward_fn import RewardFn
@@ -39,18 +39,19 @@ class BatchStep:
     truncated: NDArray[np.bool_]
     """`(n,)`: the episode's last tick. An episode never terminates."""
     info: dict[str, NDArray[Any]]
-    """`(n,)` each: `violation`, `billed_replica_s`, `arrived`, `ok`, `error`, `timeout`, `shed` (this
-    tick's counts), `clamped_replicas`, `clamped_threshold`."""
+    """`(n,)` each: `violation`, `billed_replica_s`; this tick's counts `arrived`, `ok`, `error`,
+    `timeout`, `shed`; `clamped_replicas`, `clamped_threshold`."""
 
 
 class GatewayBatch:
     """n independent gateways of one scenario.
 
-    After `reset`, `seen` and `truth` are the `(n, F)` rows of the newest snapshots: what a scrape shows and
-    what is really so. `replicas` and `threshold_steps`, `(n,)`, are the settings in force.
+    After `reset`, `seen` and `truth` are the `(n, F)` rows of the newest snapshots: what a scrape
+    shows and what is really so. `replicas` and `threshold_steps`, `(n,)`, are the settings in
+    force.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         scenario: Scenario,
         n_envs: int,
@@ -118,7 +119,7 @@ class GatewayBatch:
         self._since_change = np.zeros(n_envs, np.int64)
         self._ticks = np.zeros(n_envs, np.int64)
         self._counters = self._engine.counters
-        self.replicas = np.full(n_envs, scenario.cluster.initial_replicas, np.int64)
+        self.replicas = np.full(n_envs, scenario.cluster.start_replicas, np.int64)
         self.threshold_steps = np.full(n_envs, scenario.gateway.threshold_steps, np.int64)
 
     @property
@@ -195,7 +196,7 @@ class GatewayBatch:
             faults.append(draw_faults(self.scenario.faults, self.episode_s, rng))
         if starts_s is not None:
             starts[:] = starts_s
-        self.replicas[which] = self.scenario.cluster.initial_replicas
+        self.replicas[which] = self.scenario.cluster.start_replicas
         self.threshold_steps[which] = self.scenario.gateway.threshold_steps
         self._engine.reset(
             which,
@@ -215,7 +216,7 @@ class GatewayBatch:
         return self._observations()
 
     def step(self, actions: Ints) -> BatchStep:
-        """One tick under one action each, `(n, 2)`; a step beyond a bound is executed as no change."""
+        """One tick under one action each, `(n, 2)`; a step beyond a bound is done as no change."""
         scale, threshold = decode(actions)
         if len(scale) != self.n_envs:
             msg = f"{len(scale)} actions for {self.n_envs} gateways"
@@ -232,11 +233,11 @@ class GatewayBatch:
 
     def step_settings(
         self,
-        replicas: Ints,
-        threshold_steps: Ints,
+        replicas: ArrayLike,
+        threshold_steps: ArrayLike,
         max_outstanding: Sequence[int | None] | None = None,
     ) -> BatchStep:
-        """One tick under given settings, `(n,)` each: for controllers that jump; bounds are kept."""
+        """One tick under given settings, `(n,)` each, kept in bounds: for controllers that jump."""
         asked = np.asarray(replicas, np.int64)
         bounded = np.clip(asked, self.limits.min_replicas, self.limits.max_replicas)
         asked_steps = np.asarray(threshold_steps, np.int64)

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from .profiles.profile import load_profile
 from .scenario import FaultSpec, Scenario
 from .sim.faults import Fault
 from .sim.params import NO_LIMIT, UNLIMITED_BLOCKS, EngineParams
-from .profiles.profile import load_profile
 
 _GIB: Final = 1024.0**3
 
@@ -69,8 +69,8 @@ def draw_faults(
 ) -> list[Fault]:
     """The faults of one episode, in order of onset.
 
-    Random ones come as a renewal process: the pause from the end of one to the onset of the next of its
-    kind is exponential with the mean `mean_interval_s`.
+    Random ones come as a renewal process: the pause from the end of one to the onset of the next
+    of its kind is exponential with the mean `mean_interval_s`.
     """
     faults = []
     for spec in specs:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from pkgutil import resolve_name
+from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from .batch import GatewayBatch
@@ -21,7 +21,7 @@ Observation = NDArray[np.float32]
 Action = NDArray[np.int64]
 
 
-def make_batch(
+def make_batch(  # noqa: PLR0913
     scenario: Scenario | str | Path,
     n_envs: int,
     reward_fn: RewardFn | str,
@@ -37,8 +37,7 @@ def make_batch(
     return GatewayBatch(
         scenario if isinstance(scenario, Scenario) else load_scenario(scenario),
         n_envs,
-        # "module:attribute", resolved as Gymnasium resolves its own entry points
-        reward_fn=load_env_creator(reward_fn) if isinstance(reward_fn, str) else reward_fn,
+        reward_fn=resolve_name(reward_fn) if isinstance(reward_fn, str) else reward_fn,
         observation=ObservationSpec(observation, frame_stack),
         split=split,
         seed=requests_seed,
@@ -47,7 +46,7 @@ def make_batch(
     )
 
 
-def observation_space(spec: ObservationSpec) -> gymnasium.spaces.Box:
+def observation_space(spec: ObservationSpec) -> gymnasium.spaces.Box[np.float32]:
     """The space of one observation."""
     return gymnasium.spaces.Box(spec.low, spec.high, dtype=np.float32)
 
@@ -58,9 +57,9 @@ def action_space() -> gymnasium.spaces.MultiDiscrete:
 
 
 class GatewayEnv(gymnasium.Env[Observation, Action]):
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    """Replaced below by a text with the tables of the contract."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         scenario: Scenario | str | Path = "demo",
         reward_fn: RewardFn | str = "gatepilot.reward.documented:default_reward",
@@ -122,9 +121,10 @@ class GatewayEnv(gymnasium.Env[Observation, Action]):
 GatewayEnv.__doc__ = f"""An AI gateway in front of LLM replicas.
 
 ## Description
-Requests of a real or modelled service arrive at a gateway that routes them to replicas, each an engine with
-continuous batching, chunked prefill and a KV cache. Every tick (15 s) the agent may start or drain one
-replica and move the error share at which the circuit breaker takes a replica out.
+Requests of a real or modelled service arrive at a gateway that routes them to replicas, each an
+engine with continuous batching, chunked prefill and a KV cache. Every tick (15 s) the agent may
+start or drain one replica and move the error share at which the circuit breaker takes a replica
+out.
 
 ## Action Space
 `MultiDiscrete([3, 3])`. A step beyond a bound is executed as no change.
@@ -132,8 +132,8 @@ replica and move the error share at which the circuit breaker takes a replica ou
 {actions_table()}
 
 ## Observation Space
-A `Box` of one entry a row; which rows there are depends on `observation`. Missing is 0 with its known flag
-at 0.
+A `Box` of one entry a row; which rows there are depends on `observation`. Missing is 0 with its
+known flag at 0.
 
 `observation="documented"`:
 
@@ -144,9 +144,10 @@ at 0.
 {observation_table(ObservationSpec("extended"))}
 
 ## Rewards
-By default the documented one: `-0.03` a billed replica, `-5` for a violated objective (P95 of the time to first
-token above 0.8 s, or more than 2 % errors), `+0.1` for no change of replicas and `-0.05` for one. It is
-taken from the plant's own measurements, not from the scraped ones that the agent sees.
+By default the documented one: `-0.03` a billed replica, `-5` for a violated objective (P95 of the
+time to first token above 0.8 s, or more than 2 % errors), `+0.1` for no change of replicas and
+`-0.05` for one. It is taken from the plant's own measurements, not from the scraped ones that the
+agent sees.
 
 ## Starting State
 A random window of the scenario's split, with `initial_replicas` ready replicas after a warm-up.
@@ -155,9 +156,9 @@ A random window of the scenario's split, with `initial_replicas` ready replicas 
 Truncated after `episode_ticks`; never terminated.
 
 ## Arguments
-`scenario` (name, path or object), `reward_fn` (object or "module:attribute"), `observation`, `frame_stack`,
-`split`, `episode_ticks`, `traces_dir` (where trace files lie; a shipped model stands in for an absent one),
-`requests_seed` (of the superposition and of a sampled model).
+`scenario` (name, path or object), `reward_fn` (object or "module:attribute"), `observation`,
+`frame_stack`, `split`, `episode_ticks`, `traces_dir` (where trace files lie; a shipped model stands
+in for an absent one), `requests_seed` (of the superposition and of a sampled model).
 
 ## Version History
 * v0: first version

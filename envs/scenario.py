@@ -10,6 +10,7 @@ import difflib
 import functools
 import itertools
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -112,6 +113,17 @@ class Scenario:
             raise ValueError(
                 f"workload.from_s: {from_s} must lie before the workload's end ({to_s})"
             )
+        scrape_s = self.telemetry.scrape_interval_s
+        for key, value in (
+            ("telemetry.window_s", self.telemetry.window_s),
+            ("control.tick_s", self.control.tick_s),
+            ("control.warmup_s", self.control.warmup_s),
+        ):
+            # a snapshot is taken at a scrape: otherwise it would mix two instants
+            if not math.isclose(value / scrape_s, round(value / scrape_s), abs_tol=1e-9):
+                raise ValueError(
+                    f"{key}: {value} must be a multiple of telemetry.scrape_interval_s ({scrape_s})"
+                )
         ranges = sorted((self.split_range(split), split) for split in SPLITS)
         for (start_s, end_s), split in ranges:
             if not from_s <= start_s < end_s <= to_s:

@@ -58,8 +58,9 @@ class ClusterSpec:
     """Fewest replicas a policy may ask for."""
     max_replicas: Count = 16
     """Most replicas a policy may ask for."""
-    initial_replicas: Count = 4
-    """Ready replicas at the start of an episode."""
+    initial_replicas: Count | None = None
+    """Ready replicas at the start of an episode; None: three quarters of max_replicas, so that an
+    episode seldom begins with a shortage that no policy has caused."""
     cold_start_s: Seconds | None = None
     """From order to ready; None: the profile's."""
     cold_start_spread: Share = 0.1
@@ -80,11 +81,19 @@ class ClusterSpec:
                 f"min_replicas: {self.min_replicas} must not exceed "
                 f"max_replicas ({self.max_replicas})"
             )
-        if not self.min_replicas <= self.initial_replicas <= self.max_replicas:
+        initial = self.initial_replicas
+        if initial is not None and not self.min_replicas <= initial <= self.max_replicas:
             raise ValueError(
-                f"initial_replicas: {self.initial_replicas} must lie within "
+                f"initial_replicas: {initial} must lie within "
                 f"{self.min_replicas} to {self.max_replicas}"
             )
+
+    @property
+    def start_replicas(self) -> int:
+        """Ready replicas at the start of an episode."""
+        if self.initial_replicas is not None:
+            return self.initial_replicas
+        return max(self.min_replicas, round(0.75 * self.max_replicas))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -23,16 +23,14 @@ Flags = NDArray[np.bool_]
 
 
 class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
-    """`num_envs` gateways of one scenario; row i equals a `GatewayEnv` with the same seed, to the bit.
+    """Gateways of one scenario; row i equals a `GatewayEnv` with the same seed, to the bit.
 
-    An episode that was truncated starts anew by itself: with `NEXT_STEP` (Gymnasium's default) in the
-    following call, whose action is ignored; with `SAME_STEP` at once, the last observation being in
-    `info["final_obs"]`; with `DISABLED` only by `reset(options={"reset_mask": ...})`.
+    An episode that was truncated starts anew by itself: with `NEXT_STEP` (Gymnasium's default) in
+    the following call, whose action is ignored; with `SAME_STEP` at once, the last observation
+    being in `info["final_obs"]`; with `DISABLED` only by `reset(options={"reset_mask": ...})`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
-
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         num_envs: int = 1,
         scenario: Scenario | str | Path = "demo",
@@ -60,7 +58,7 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
         )
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
+        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(self.batch.observation_spec)
         self.single_action_space = action_space()
         self.observation_space = batch_space(self.single_observation_space, num_envs)

@@ -23,7 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
 
 GOOD, NO, WRONG_USAGE = 0, 1, 2
 INTERNAL_ERROR: Final = 70
-"""A fault of ours, with a traceback: neither a "no" nor wrong usage (`EX_SOFTWARE` of sysexits.h)."""
+"""A fault of ours, with a traceback: neither "no" nor wrong usage (`EX_SOFTWARE` of sysexits.h)."""
 INTERRUPTED: Final = 130
 """Ctrl-C, as shells have it."""
 
@@ -51,17 +51,13 @@ def run(arguments: Sequence[str]) -> int:
         code = build(command)(list(arguments), prog_name="gatepilot", standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "gatepilot":
-            raise
-        _complain(name, f"{error.name} is missing: install gatepilot with its extra, gatepilot[train]")
-        return WRONG_USAGE
     except Exception as error:
         message = _one_line(error)
         if message is None:
             traceback.print_exc()
             return INTERNAL_ERROR
-        _complain(name, message)
+        if message:
+            typer.echo(f"{name}: {message}", err=True)
         return WRONG_USAGE
     return code if isinstance(code, int) else GOOD
 
@@ -90,15 +86,16 @@ def _not_loaded() -> None:
 
 
 def _one_line(error: Exception) -> str | None:
-    """What to tell the user; `None` for faults of ours.
+    """What to tell the user, nothing where the help was shown; `None` for faults of ours.
 
-    Every `ValueError` of the project's own that says what the user can change has a class of its own.
+    Each `ValueError` that says what the user can change has a class of the project's own.
     """
     if isinstance(error, _CLICK_ERROR):
-        return str(error.format_message()).replace("\n", " ")  # type: ignore[attr-defined]
+        message = str(error.format_message())  # type: ignore[attr-defined]
+        return message.removeprefix("Invalid value: ").replace("\n", " ")
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        missing = error.name.split(".")[0]
+        if missing != "gatepilot":
+            return f"{missing} is missing: install gatepilot with its extra, gatepilot[train]"
     ours = type(error).__module__.startswith("gatepilot.")
     return str(error) if isinstance(error, ValueError) and ours else None
-
-
-def _complain(name: str, message: str) -> None:
-    typer.echo(f"{name}: {message}", err=True)

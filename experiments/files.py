@@ -49,3 +49,18 @@ def check_writable(path: Path) -> None:
     if not os.access(path.parent, os.W_OK):
         msg = f"{path}: the folder {path.parent} is not writable"
         raise OutputError(msg)
+
+
+def check_folder(path: Path) -> None:
+    """Finds out before the work whether a folder of results is there or can be made.
+
+    Raises:
+        OutputError: It cannot.
+    """
+    nearest = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not nearest.is_dir():
+        msg = f"{path}: {nearest} is a file, expected a folder"
+        raise OutputError(msg)
+    if not os.access(nearest, os.W_OK):
+        msg = f"{path}: the folder {nearest} is not writable"
+        raise OutputError(msg)

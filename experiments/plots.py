@@ -1,4 +1,4 @@
-"""The plots of a report, as SVG text. Nothing here is interactive: they must print and mail well."""
+"""The plots of a report, as SVG text. Nothing is interactive: they must print and mail well."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, SymmetricalLogLocator
 from numpy.typing import NDArray
 
 from ..agents.statistics import Interval, Values
@@ -27,6 +28,8 @@ COLORS: Final = (
     "#A07C00",
 )
 """Okabe and Ito's palette, told apart by the colour-blind too; yellow and black are replaced."""
+FAR: Final = 8.0
+"""How many times the middle one a value must be for an axis to become logarithmic outside."""
 _GREY: Final = "#9aa3ad"
 _STYLE: Final[dict[str, Any]] = {
     "font.family": "DejaVu Sans",
@@ -53,7 +56,7 @@ def color_of(policies: Sequence[str]) -> dict[str, str]:
 
 def drawn(draw: Callable[[], Figure]) -> str:
     """Draws in the report's style and returns SVG text."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE):  # type: ignore[arg-type]  # it wants every key as a literal
         figure = draw()
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -79,6 +82,7 @@ def means_plot(summary: Sequence[Summary], colors: Mapping[str, str]) -> Figure:
                 ax.plot(ends, [place, place], color=colors[row.policy], lw=2.2, alpha=0.55)
             ax.plot(factor * mean, place, "o", color=colors[row.policy], ms=6.5)
         ax.margins(x=0.08)
+        _stretch(ax, [factor * value_of(row)[0] for row in rows])
     axes[0].set_yticks(range(len(rows)), [short(row.policy) for row in rows])
     axes[0].set_ylim(-0.6, len(rows) - 0.4)
     return figure
@@ -86,7 +90,7 @@ def means_plot(summary: Sequence[Summary], colors: Mapping[str, str]) -> Figure:
 
 def pareto_plot(summary: Sequence[Summary], colors: Mapping[str, str]) -> Figure:
     """Cost against broken promises; the line joins the policies that none beats on both."""
-    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    figure = Figure(figsize=(10.5, 4.2), layout="constrained")
     ax = figure.subplots()
     for row in summary:
         x, y = row.replica_hours, 100 * row.violation_rate
@@ -132,8 +136,22 @@ def pairs_plot(pairs: Sequence[Pair], colors: Mapping[str, str]) -> Figure:
     names = [f"{short(pair.policy)} − {short(pair.against)}" for pair in reversed(pairs)]  # noqa: RUF001
     ax.set_yticks(range(len(pairs)), names)
     ax.set_ylim(-0.6, len(pairs) - 0.4)
-    ax.set_xlabel("Difference of return per window: dot = mean, line = 95 % interval, diamond = IQM")
+    _stretch(ax, [pair.comparison.mean_difference for pair in pairs])
+    ax.set_xlabel(
+        "Difference of return per window: dot = mean, line = 95 % interval, diamond = IQM"
+    )
     return figure
+
+
+def _stretch(ax: Axes, values: Sequence[float]) -> None:
+    """Gives the small values room where a few are far larger: linear in the middle, then log."""
+    sizes = np.abs(values)
+    middle = float(np.median(sizes))
+    if middle > 0 and sizes.max() > FAR * middle:
+        linear = 10.0 ** round(float(np.log10(middle)))
+        ax.set_xscale("symlog", linthresh=linear)
+        ax.xaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=linear))
+        ax.xaxis.set_major_formatter("{x:g}")
 
 
 def scatter_plot(ours: Values, theirs: Values, names: tuple[str, str], color: str) -> Figure:
@@ -149,6 +167,8 @@ def scatter_plot(ours: Values, theirs: Values, names: tuple[str, str], color: st
     ax.set_xlim(ends)
     ax.set_ylim(ends)
     ax.set_aspect("equal")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
     ax.set_xlabel(f"Return of {short(names[1])}")
     ax.set_ylabel(f"Return of {short(names[0])}")
     return figure

@@ -67,7 +67,9 @@ def render(study: Study) -> str:
     colors = plots.color_of([row.policy for row in results.summary])
     return environment.get_template(_TEMPLATE).render(
         results=results,
-        verdicts=[(pair.comparison.verdict, verdict_line(pair)) for pair in results.pairs],
+        verdicts=[
+            (pair.comparison.verdict, verdict_line(pair)) for pair in results.pairs_of_the_best()
+        ],
         overall=_overall(results.summary, results.pairs, colors),
         chapters=[
             (trial, results.by_scenario[trial.scenario.name], _pictures(study, trial, colors))
@@ -126,9 +128,10 @@ def _pictures(study: Study, trial: Trial, colors: dict[str, str]) -> list[Pictur
     if rows[0].policy not in shown:
         shown = [rows[0].policy, *shown[:-1]]
     outcomes = {policy: study.outcomes[name, policy] for policy in shown}
-    telling, ordinary = telling_windows(outcomes, shown[:2])
-    why = f"The window in which {short(shown[0])} and {short(shown[-1] if len(shown) < 2 else shown[1])} differ most."
-    pictures.append(_course(trial, telling, why, outcomes, colors))
+    telling, ordinary = telling_windows(outcomes)
+    pictures.append(
+        _course(trial, telling, "The window in which they differ most.", outcomes, colors)
+    )
     if ordinary != telling:
         pictures.append(_course(trial, ordinary, "An ordinary window.", outcomes, colors))
     return pictures
@@ -141,8 +144,8 @@ def _course(
     slo = default_reward.slo
     return Picture(
         f"Course of window {window.index}",
-        f"{why} It starts {window.start_s / 3600:.2f} h into the range. Red: ticks that violate the "
-        "SLO, by latency or by errors. Light: replicas in their cold start.",
+        f"{why} It starts {window.start_s / 3600:.2f} h into the range. Red: ticks that violate "
+        "the SLO, by latency or by errors. Light: replicas in their cold start.",
         plots.drawn(
             lambda: timeline_plot(
                 outcomes,

@@ -1,4 +1,4 @@
-"""What an evaluation found: episodes, one line a policy, one line a pair; as JSON and as parquet."""
+"""What an evaluation found: episodes, a line a policy, a line a pair; as JSON and as parquet."""
 
 from __future__ import annotations
 
@@ -51,6 +51,10 @@ class Pair:
     against: str
     comparison: Comparison
 
+    def reversed(self) -> Pair:
+        """The same pair seen from the other side."""
+        return Pair(self.against, self.policy, self.comparison.reversed())
+
 
 @dataclass(frozen=True, slots=True)
 class GatedOut:
@@ -77,6 +81,14 @@ class Results:
     gated_out: tuple[GatedOut, ...]
     provenance: dict[str, Any] = field(default_factory=dict)
 
+    def pairs_of_the_best(self) -> tuple[Pair, ...]:
+        """The policy with the highest mean return against each of the others."""
+        if not self.summary:
+            return ()
+        best = max(self.summary, key=lambda row: row.return_mean).policy
+        turned = (pair.reversed() if pair.against == best else pair for pair in self.pairs)
+        return tuple(pair for pair in turned if pair.policy == best)
+
     def as_dict(self) -> dict[str, Any]:
         """The object that `--json` prints; each pair stands there from both sides."""
         return {
@@ -86,14 +98,7 @@ class Results:
                 name: [_plain(asdict(row)) for row in rows]
                 for name, rows in self.by_scenario.items()
             },
-            "pairs": [
-                row
-                for pair in self.pairs
-                for row in (
-                    _pair_dict(pair.policy, pair.against, pair.comparison),
-                    _pair_dict(pair.against, pair.policy, pair.comparison.reversed()),
-                )
-            ],
+            "pairs": [_pair_dict(side) for pair in self.pairs for side in (pair, pair.reversed())],
             "gated_out": [asdict(window) for window in self.gated_out],
             "provenance": self.provenance,
         }
@@ -152,9 +157,7 @@ def summarise(
     )
 
 
-def pair_up(
-    episodes: Sequence[Episode], policies: Sequence[str], *, seed: int
-) -> tuple[Pair, ...]:
+def pair_up(episodes: Sequence[Episode], policies: Sequence[str], *, seed: int) -> tuple[Pair, ...]:
     """Compares every policy with every one after it."""
     returns = {name: matrix([e for e in episodes if e.policy == name]) for name in policies}
     scenarios = _window_scenarios([e for e in episodes if e.policy == policies[0]])
@@ -217,9 +220,10 @@ def _summary(
     )
 
 
-def _pair_dict(policy: str, against: str, comparison: Comparison) -> dict[str, Any]:
-    row = _plain(asdict(comparison))
-    return {"policy": policy, "against": against, **row, "verdict": comparison.verdict}
+def _pair_dict(pair: Pair) -> dict[str, Any]:
+    row = _plain(asdict(pair.comparison))
+    names = {"policy": pair.policy, "against": pair.against}
+    return names | row | {"verdict": pair.comparison.verdict}
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class Overrides:
         merged["cluster"] = content["cluster"] | _given(cluster)
         low, high = merged["cluster"]["min_replicas"], merged["cluster"]["max_replicas"]
         initial = merged["cluster"]["initial_replicas"]
-        merged["cluster"]["initial_replicas"] = min(max(initial, low), high)
+        if initial is not None:
+            merged["cluster"]["initial_replicas"] = min(max(initial, low), high)
         return merged
 
 

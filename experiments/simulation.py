@@ -106,7 +106,9 @@ def check_ending(path: Path) -> None:
         raise OutputError(msg)
 
 
-def simulate_fixed(requests: Requests, params: EngineParams, *, replicas: int, seed: int) -> Simulation:
+def simulate_fixed(
+    requests: Requests, params: EngineParams, *, replicas: int, seed: int
+) -> Simulation:
     """A fixed number of replicas behind a router, nothing else."""
     run = simulate(requests, params, replicas=replicas, seed=seed, timing_s=_TIMING_S)
     return Simulation(requests, run.outcomes, run.wall_s, run.runs, None)
@@ -115,7 +117,7 @@ def simulate_fixed(requests: Requests, params: EngineParams, *, replicas: int, s
 def simulate_controlled(
     scenario: Scenario, requests: Requests, policy: str, *, seed: int
 ) -> Simulation:
-    """The whole gateway of a scenario under a controller, from the first arrival to the last answer.
+    """The whole gateway of a scenario under a controller, until the last answer.
 
     Args:
         scenario: Cluster, gateway, telemetry, control and faults; its workload is not looked at.
@@ -141,7 +143,7 @@ def simulate_controlled(
         periodic=False,
         outcomes=True,
     )
-    settings = GatewaySettings(scenario.cluster.initial_replicas, scenario.gateway.threshold_steps)
+    settings = GatewaySettings(scenario.cluster.start_replicas, scenario.gateway.threshold_steps)
     engine.reset(
         np.zeros(1, np.int64),
         seeds=rng.integers(0, 1 << 64, 1, dtype=np.uint64),
@@ -165,9 +167,7 @@ def simulate_controlled(
         )
         wall_s += time.perf_counter() - start
         counters = engine.counters
-    return Simulation(
-        requests, engine.outcomes, wall_s, 1, float(counters["billed_s"][0]) / 3600.0
-    )
+    return Simulation(requests, engine.outcomes, wall_s, 1, float(counters["billed_s"][0]) / 3600.0)
 
 
 def _one(value: int) -> NDArray[np.int64]:
@@ -176,9 +176,7 @@ def _one(value: int) -> NDArray[np.int64]:
 
 def _percentiles(values: NDArray[np.float64]) -> dict[str, float | None]:
     """Percentiles and mean of what was measured; `None` where nothing was."""
+    names = [*(f"p{q}" for q in PERCENTILES), "mean"]
     if len(values) == 0:
-        return {f"p{q}": None for q in PERCENTILES} | {"mean": None}
-    found = np.percentile(values, PERCENTILES)
-    return {f"p{q}": float(v) for q, v in zip(PERCENTILES, found, strict=True)} | {
-        "mean": float(values.mean())
-    }
+        return dict.fromkeys(names)
+    return dict(zip(names, [*np.percentile(values, PERCENTILES), values.mean()], strict=True))

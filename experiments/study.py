@@ -98,11 +98,14 @@ def run_study(plan: StudyPlan, trials: Sequence[Trial], reporter: Reporter) -> S
                 episodes += episodes_of(
                     played, trial, policy=contestant.label, train_seed=train_seed
                 )
+    summary = summarise(episodes, labels, settings, seed=plan.seed) if episodes else ()
     results = Results(
         episodes=tuple(episodes),
-        summary=summarise(episodes, labels, settings, seed=plan.seed) if episodes else (),
+        summary=summary,
         by_scenario={
-            trial.scenario.name: summarise(
+            trial.scenario.name: summary
+            if len(kept) == 1
+            else summarise(
                 [e for e in episodes if e.scenario == trial.scenario.name],
                 labels,
                 {label: _part(settings[label], trial.scenario.name) for label in labels},

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from ..agents.contestants import Learned
-from ..agents.trial import Trial, trace_path
+from ..agents.statistics import MIN_BLOCKS
+from ..agents.trial import Trial, can_redraw, trace_path
 from .provenance import collect
 from .study import StudyPlan
+from .wording import counted
+
+SUGGESTED_WINDOWS: Final = 16
+"""What is proposed where too few windows fit."""
 
 
 def described_study(plan: StudyPlan, trials: Sequence[Trial]) -> dict[str, Any]:
@@ -68,11 +73,21 @@ def _notes(plan: StudyPlan, trial: Trial) -> list[str]:
             f"of {trial.ticks} ticks fit, and the traffic cannot be drawn anew: "
             f"{len(windows.windows)} are used."
         )
+    if (
+        windows.asked is None
+        and len(trial.windows) < MIN_BLOCKS
+        and can_redraw(trial.scenario, plan.traces_dir)
+    ):
+        notes.append(
+            f"{name}: {counted(windows.fitting, 'disjoint window')} of {trial.ticks} ticks fit, "
+            f"too few for a verdict; --windows {SUGGESTED_WINDOWS} draws the traffic anew for more."
+        )
     if windows.rounds > 1:
         notes.append(
-            f"{name}: only {windows.fitting} disjoint windows fit. {windows.rounds} rounds draw "
-            "the traffic of the same range anew (other shifts of its copies), and a block of the "
-            "bootstrap is one (round, window). The intervals speak about this range, not about "
-            "other days: windows of the same place share a part of their traffic."
+            f"{name}: {counted(windows.fitting, 'disjoint window')} fit. {windows.rounds} rounds "
+            "draw the traffic of the same range anew (other shifts of its copies, or another "
+            "sample of its model), and a block of the bootstrap is one (round, window). The "
+            "intervals speak about this range, not about other days: windows of the same place "
+            "have much in common."
         )
     return notes

@@ -16,10 +16,12 @@ from ..agents.evaluation import Progress as TickProgress
 from ..agents.trial import Trial
 from .results import Summary
 from .study import Study
-from .wording import short, spanned, verdict_line
+from .wording import counted, short, spanned, verdict_line
 
 TABLE_WIDTH: Final = 120
 """Characters a table takes; a narrower terminal wraps its lines."""
+MOST_VERDICTS: Final = 6
+"""Pairs that get a line each (four policies); of more, those of the best policy do."""
 _COLUMNS: Final = (
     "return",
     "95 % interval",
@@ -97,16 +99,19 @@ def print_study(study: Study) -> None:
             console.print(f"{short(row.policy)} on {scenario}: {json.dumps(settings)}")
     if results.gated_out:
         console.print(gated_line(study))
-    for pair in results.pairs:
+    few = len(results.pairs) <= MOST_VERDICTS
+    shown = results.pairs if few else results.pairs_of_the_best()
+    for pair in shown:
         console.print(verdict_line(pair))
+    if len(results.pairs) > len(shown):
+        console.print(f"The other {len(results.pairs) - len(shown)} pairs: --report or --json.")
 
 
 def described(trial: Trial) -> str:
     """Split, windows, ticks and their length in words."""
     part = "the whole range" if trial.split is None else f"split {trial.split}"
-    return (
-        f"{part}, {len(trial.windows)} windows of {trial.ticks} ticks of {trial.tick_s:g} s"
-    )
+    windows = counted(len(trial.windows), "window")
+    return f"{part}, {windows} of {counted(trial.ticks, 'tick')} of {trial.tick_s:g} s"
 
 
 def gated_line(study: Study) -> str:
@@ -119,9 +124,7 @@ def gated_line(study: Study) -> str:
 
 
 def _table(title: str, rows: Sequence[Summary]) -> Table:
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("policy", no_wrap=True)
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)

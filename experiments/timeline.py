@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from ..agents.episodes import Outcomes
@@ -19,7 +20,7 @@ LOWEST_P95_S: Final = 0.02
 """Lower end of the latency axis: less is shown at the end."""
 
 
-def timeline_plot(  # noqa: PLR0913
+def timeline_plot(
     outcomes: Mapping[str, Outcomes],
     window: int,
     colors: Mapping[str, str],
@@ -50,8 +51,8 @@ def timeline_plot(  # noqa: PLR0913
         mark_violations(ax, played.violations[window], tick_s / 60)
         share = 100 * played.violations[window].mean()
         ax.set_title(
-            f"{short(policy)}: return {played.returns[window]:.1f}, {share:.1f} % of ticks violate, "
-            f"{played.replica_hours[window]:.1f} replica-hours"
+            f"{short(policy)}: return {played.returns[window]:.1f}, {share:.1f} % of ticks "
+            f"violate, {played.replica_hours[window]:.1f} replica-hours"
         )
     axes[1].legend(loc="upper right", ncols=3)
     _latency(axes[-2], outcomes, window, minutes, colors, latency_limit_s)
@@ -88,7 +89,7 @@ def _replicas(
     ax.set_ylabel("replicas")
 
 
-def _latency(  # noqa: PLR0913
+def _latency(
     ax: Axes,
     outcomes: Mapping[str, Outcomes],
     window: int,
@@ -110,7 +111,11 @@ def _latency(  # noqa: PLR0913
         color="#d62728",
     )
     ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, limit_s / 8), max(high, limit_s * 3))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
     ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.set_ylabel("s")
     ax.set_title("P95 of time to first token, log scale")
 
@@ -129,20 +134,15 @@ def _threshold(
     ax.set_title("Breaker threshold")
 
 
-def telling_windows(
-    outcomes: Mapping[str, Outcomes], best: Sequence[str]
-) -> tuple[int, int]:
-    """Two windows worth looking at: where the two best differ most, and an ordinary one.
+def telling_windows(outcomes: Mapping[str, Outcomes]) -> tuple[int, int]:
+    """Two windows worth looking at: the one in which the policies differ most, and an ordinary one.
 
     Args:
         outcomes: By policy.
-        best: The best policy and, if there is one, the second.
 
     Returns:
         Places in the outcomes; they can be the same.
     """
-    first, second = outcomes[best[0]].returns, outcomes[best[-1]].returns
-    differences = np.abs(first - second)
-    middle = np.mean([played.returns for played in outcomes.values()], axis=0)
-    ordinary = int(np.argsort(middle, kind="stable")[len(middle) // 2])
-    return int(np.argmax(differences)), ordinary
+    returns = np.stack([played.returns for played in outcomes.values()])
+    ordinary = np.argsort(returns.mean(axis=0), kind="stable")[returns.shape[1] // 2]
+    return int(np.argmax(np.ptp(returns, axis=0))), int(ordinary)

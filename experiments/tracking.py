@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import math
 import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 os.environ.setdefault(
     "MLFLOW_DISABLE_TELEMETRY", "true"
@@ -22,20 +20,15 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
 
-from ..agents.config import ConfigError, TrainingConfig, parse_config
-from ..agents.contestants import TrainedPolicy
+from ..agents.config import TrainingConfig
 from ..envs.scenario import Scenario
-from ..envs.scenario_file import ScenarioError, read_yaml
 from ..envs.schema.fingerprint import Contract
-from .config import flat, to_yaml
+from .config import flat
 from .provenance import Provenance
+from .run_files import RunError, RunFiles
 
 EXPERIMENT: Final = "gatepilot"
 """MLflow experiment of all trainings."""
-CONFIG_FILE: Final = "config.yaml"
-SCENARIO_FILE: Final = "scenario.yaml"
-CONTRACT_FILE: Final = "contract.json"
-PROVENANCE_FILE: Final = "provenance.json"
 _DATABASE: Final = "mlflow.db"
 _MAX_METRICS: Final = 1000
 """Metrics that MLflow takes in one batch."""
@@ -43,10 +36,6 @@ _log = logging.getLogger(__name__)
 
 for _name in ("mlflow", "alembic"):
     logging.getLogger(_name).setLevel(logging.WARNING)
-
-
-class TrackingError(ValueError):
-    """A run that cannot be found, opened or used: one line."""
 
 
 class TrackedRun:
@@ -61,14 +50,14 @@ class TrackedRun:
             folder: Its artifact folder.
 
         Raises:
-            TrackingError: Another process trains it.
+            RunError: Another process trains it.
         """
         self._lock = (folder / ".lock").open("w")  # held until this object or the process ends
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
-            raise TrackingError(f"run {run_id}: another process is training it") from error
+            raise RunError(f"run {run_id}: another process is training it") from error
         self.run_id = run_id
         self.folder = folder
         self.spent_s = 0.0
@@ -95,25 +84,26 @@ class TrackedRun:
         started_s = time.perf_counter()
         try:
             self._write()
-        except MlflowException as error:
+        except (MlflowException, OSError) as error:
             _log.warning("MLflow: %s; figures are kept and written later", _first_line(error))
         self.spent_s += time.perf_counter() - started_s
 
     def finish(self, values: Mapping[str, float], step: int) -> None:
-        """Writes the last figures and marks the run as finished.
+        """Writes the last figures, marks the run as finished and lets it go.
 
         Raises:
-            TrackingError: The database cannot be written.
+            RunError: The database cannot be written.
         """
         self.record(step, values)
         try:
             self._write()
             self._client.set_terminated(self.run_id, RunStatus.to_string(RunStatus.FINISHED))
-        except MlflowException as error:
-            raise TrackingError(f"MLflow: {_first_line(error)}") from error
+        except (MlflowException, OSError) as error:
+            raise RunError(f"MLflow: {_first_line(error)}") from error
+        self._lock.close()
 
     def stop(self, status: Literal["FAILED", "KILLED"]) -> None:
-        """Marks the run as ended early; it can be resumed.
+        """Marks the run as ended early and lets it go; it can be resumed.
 
         Figures since the last flush are dropped: they belong to steps after the last checkpoint and
         come again when the run is resumed.
@@ -121,8 +111,9 @@ class TrackedRun:
         self._pending.clear()
         try:
             self._client.set_terminated(self.run_id, status)
-        except MlflowException as error:
+        except (MlflowException, OSError) as error:
             _log.warning("MLflow: %s", _first_line(error))
+        self._lock.close()
 
     def _write(self) -> None:
         for start in range(0, len(self._pending), _MAX_METRICS):
@@ -168,7 +159,7 @@ class RunStore:
             provenance: By which code and command.
 
         Raises:
-            TrackingError: The folder cannot be written.
+            RunError: The folder cannot be written.
         """
         try:
             (self.folder / "artifacts").mkdir(parents=True, exist_ok=True)
@@ -176,9 +167,9 @@ class RunStore:
                 client = MlflowClient(tracking_uri=self.uri)
                 experiment_id = _experiment(client, self.folder / "artifacts")
         except OSError as error:
-            raise TrackingError(f"{self.folder}: cannot be written ({error.strerror})") from error
+            raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
         except MlflowException as error:
-            raise TrackingError(f"{self.folder / _DATABASE}: {_first_line(error)}") from error
+            raise RunError(f"{self.folder / _DATABASE}: {_first_line(error)}") from error
         tags = {
             "fingerprint": contract.fingerprint,
             "git_commit": provenance.git_commit,
@@ -194,122 +185,45 @@ class RunStore:
             params=[Param(key, value) for key, value in flat(config).items()],
             tags=[RunTag(key, str(value)) for key, value in tags.items() if value is not None],
         )
-        folder = self._artifacts(run_id)
-        folder.mkdir(parents=True)
-        _write_text(folder / CONFIG_FILE, to_yaml(config))
-        _write_text(folder / SCENARIO_FILE, to_yaml(scenario))
-        _write_text(
-            folder / CONTRACT_FILE,
-            json.dumps(contract.as_dict() | {"fingerprint": contract.fingerprint}, indent=1),
-        )
-        _write_text(folder / PROVENANCE_FILE, json.dumps(asdict(provenance), indent=1))
-        return TrackedRun(client, run_id, folder)
+        files = self._files(run_id)
+        files.write(config, scenario, contract, provenance)
+        return TrackedRun(client, run_id, files.folder)
 
     def resume(self, run_id: str) -> TrackedRun:
         """Opens a run that was broken off and marks it as running.
 
         Raises:
-            TrackingError: There is no such run, or it is finished.
+            RunError: There is no such run, or it is finished.
         """
         client = self._client(run_id)
         if client.get_run(run_id).info.status == RunStatus.to_string(RunStatus.FINISHED):
-            raise TrackingError(f"run {run_id}: finished, nothing to resume")
-        run = TrackedRun(client, run_id, self._artifacts(run_id))
+            raise RunError(f"run {run_id}: finished, nothing to resume")
+        run = TrackedRun(client, run_id, self._files(run_id).folder)
         client.update_run(run_id, status=RunStatus.to_string(RunStatus.RUNNING))
         return run
 
-    def config(self, run_id: str) -> TrainingConfig:
-        """The configuration a run was started with.
+    def files(self, run_id: str) -> RunFiles:
+        """The folder of a run.
 
         Raises:
-            TrackingError: There is no such run, or its file is damaged.
+            RunError: There is no such run.
         """
         self._client(run_id)
-        path = self._artifacts(run_id) / CONFIG_FILE
-        try:
-            return parse_config(read_yaml(path), where=path.name)
-        except (ScenarioError, ConfigError) as error:
-            raise TrackingError(f"run {run_id}: {error}") from error
-
-    def scenario_text(self, run_id: str) -> str:
-        """The scenario a run was started on, as YAML.
-
-        Raises:
-            TrackingError: There is no such run, or its file is missing.
-        """
-        return self._text(run_id, SCENARIO_FILE)
-
-    def contract(self, run_id: str) -> Contract:
-        """The contract a run's policy was trained under.
-
-        Raises:
-            TrackingError: There is no such run, or this version of the code observes or acts
-                otherwise.
-        """
-        content: dict[str, Any] = json.loads(self._text(run_id, CONTRACT_FILE))
-        contract = Contract(
-            observation=self.config(run_id).observation_spec,
-            control_interval_s=content["control_interval_s"],
-            window_s=content["window_s"],
-            minimum_samples=content["minimum_samples"],
-        )
-        if contract.fingerprint != content["fingerprint"]:
-            raise TrackingError(
-                f"run {run_id}: trained under contract {content['fingerprint'][:12]}, but this "
-                f"version of gatepilot has {contract.fingerprint[:12]}: train it again"
-            )
-        return contract
+        return self._files(run_id)
 
     def _client(self, run_id: str) -> MlflowClient:
         """MLflow, if it knows the run."""
         if not (self.folder / _DATABASE).is_file():
-            raise TrackingError(f"run {run_id}: no runs in {self.folder} (see --runs)")
+            raise RunError(f"run {run_id}: no runs in {self.folder} (see --runs)")
         client = MlflowClient(tracking_uri=self.uri)
         try:
             client.get_run(run_id)
         except MlflowException as error:
-            raise TrackingError(f"run {run_id}: not found in {self.folder}") from error
+            raise RunError(f"run {run_id}: not found in {self.folder}") from error
         return client
 
-    def _artifacts(self, run_id: str) -> Path:
-        return self.folder / "artifacts" / run_id / "artifacts"
-
-    def _text(self, run_id: str, name: str) -> str:
-        self._client(run_id)
-        try:
-            return (self._artifacts(run_id) / name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise TrackingError(
-                f"run {run_id}: {name} cannot be read ({error.strerror})"
-            ) from error
-
-
-def load_run_policy(run_id: str, runs_folder: Path) -> TrainedPolicy:
-    """Loads the best model of a run.
-
-    Args:
-        run_id: Its MLflow id.
-        runs_folder: The folder of runs.
-
-    Returns:
-        The policy, what it sees, its contract's fingerprint and its training seed.
-
-    Raises:
-        TrackingError: No such run, no model yet, or another contract than this version of the code
-            has.
-    """
-    # Torch, only where a model is read.
-    from ..agents.callbacks import BEST_MODEL_FILE  # noqa: PLC0415
-    from ..agents.learned_policy import load_policy  # noqa: PLC0415
-
-    store = RunStore(runs_folder)
-    config = store.config(run_id)
-    contract = store.contract(run_id)
-    try:
-        policy = load_policy(store._artifacts(run_id) / BEST_MODEL_FILE, config)
-    except ValueError as error:
-        raise TrackingError(f"run {run_id}: {error}") from error
-    return TrainedPolicy(policy, config.observation_spec, contract.fingerprint, config.seed)
+    def _files(self, run_id: str) -> RunFiles:
+        return RunFiles(run_id, self.folder / "artifacts" / run_id / "artifacts")
 
 
 def _experiment(client: MlflowClient, artifacts: Path) -> str:
@@ -325,10 +239,6 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _first_line(error: Exception) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..agents.callbacks import TrainingStatus
+from ..agents.callbacks import CHECKPOINT_FILE, TrainingStatus
+from ..agents.checkpoint import CheckpointError
 from ..agents.config import ConfigError, TrainingConfig
 from ..agents.training import Training, TrainingResult
 from .config import flat, to_yaml
 from .provenance import Provenance
-from .tracking import RunStore
+from .tracking import RunStore, TrackedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,10 @@ class FinishedRun:
         }
 
 
-def run_training(
-    training: Training,
-    store: RunStore,
-    provenance: Provenance,
-    *,
-    resume: str | None = None,
-    on_status: Callable[[TrainingStatus], None] = lambda _: None,
-    on_start: Callable[[str], None] = lambda _: None,
-) -> FinishedRun:
-    """Trains, and keeps the record.
+def open_run(
+    training: Training, store: RunStore, provenance: Provenance, *, resume: str | None = None
+) -> TrackedRun:
+    """Starts the record of a training, or goes on with one.
 
     The training is set up beforehand: what cannot be trained leaves no run behind.
 
@@ -56,25 +51,44 @@ def run_training(
         store: Where runs are kept.
         provenance: By which code and command.
         resume: Id of a run to go on with; `None`: a new one.
-        on_status: Told how it goes.
-        on_start: Told the run's id before the first step.
 
     Raises:
         ValueError: It cannot be recorded or resumed: one line.
-        TrainingDivergedError: The weights are no longer finite; the run is marked as failed.
     """
     if resume is None:
-        run = store.create(training.config, training.scenario, training.contract, provenance)
-    else:
-        if store.scenario_text(resume) != to_yaml(training.scenario):
-            raise ConfigError(
-                f"run {resume}: scenario {training.config.scenario} has changed since then:"
-                " start a new run"
-            )
-        run = store.resume(resume)
+        return store.create(training.config, training.scenario, training.contract, provenance)
+    files = store.files(resume)
+    if files.scenario_text() != to_yaml(training.scenario):
+        raise ConfigError(
+            f"run {resume}: scenario {training.config.scenario} has changed since then:"
+            " start a new run"
+        )
+    if not (files.folder / CHECKPOINT_FILE).is_file():
+        raise CheckpointError(f"run {resume}: no checkpoint was written: start a new run")
+    return store.resume(resume)
+
+
+def run_training(
+    training: Training,
+    run: TrackedRun,
+    *,
+    resume: bool = False,
+    on_status: Callable[[TrainingStatus], None] = lambda _: None,
+) -> FinishedRun:
+    """Trains, and keeps the record; a training that is broken off can be resumed.
+
+    Args:
+        training: What to train.
+        run: Its record, from `open_run`.
+        resume: Whether to go on from the record's checkpoint.
+        on_status: Told how it goes.
+
+    Raises:
+        ValueError: It cannot be resumed or recorded: one line.
+        TrainingDivergedError: The weights are no longer finite; the run is marked as failed.
+    """
     try:
-        on_start(run.run_id)
-        result = training.run(run.folder, run, on_status=on_status, resume=resume is not None)
+        result = training.run(run.folder, run, on_status=on_status, resume=resume)
         last = {f"best/{name}": float(value) for name, value in asdict(result.validation).items()}
         last |= {
             "best/step": float(result.best_step),

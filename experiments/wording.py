@@ -16,6 +16,11 @@ def short(policy: str) -> str:
     return _RUN_ID.sub(lambda match: match[0][:_SHOWN_DIGITS], policy)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 window`, `2 windows`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def spanned(interval: Interval, factor: float = 1.0, digits: int = 1) -> str:
     """An interval as `low to high`; a dash where there is none."""
     if interval is None:
@@ -27,10 +32,11 @@ def spanned(interval: Interval, factor: float = 1.0, digits: int = 1) -> str:
 def verdict_line(pair: Pair) -> str:
     """The comparison of two policies as one sentence."""
     found, ours, theirs = pair.comparison, short(pair.policy), short(pair.against)
+    windows = counted(found.windows, "window")
     figures = (
         f"mean difference {found.mean_difference:+.2f} a window "
         f"(95 % interval {spanned(found.ci95, digits=2)}), IQM {found.iqm_difference:+.2f}, "
-        f"better in {100 * found.probability_of_improvement:.0f} % of {found.windows} windows"
+        f"better in {100 * found.probability_of_improvement:.0f} % of {windows}"
     )
     match found.verdict:
         case "win":
@@ -39,8 +45,8 @@ def verdict_line(pair: Pair) -> str:
             return f"{ours} is worse than {theirs}: {figures}."
         case "too few windows":
             return (
-                f"{ours} against {theirs}: {found.windows} windows are too few to tell, at least "
-                f"{MIN_BLOCKS} are needed; {figures}."
+                f"{ours} against {theirs}: too few windows to tell, at least {MIN_BLOCKS} are "
+                f"needed; {figures}."
             )
     if found.ci95 is not None and found.ci95[0] <= 0 <= found.ci95[1]:
         return f"{ours} against {theirs}: undecided, the interval contains 0; {figures}."

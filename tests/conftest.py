@@ -1,6 +1,7 @@
 """What all tests share. It must import with the base install alone."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ def pytest_configure() -> None:
 def pytest_report_header() -> str:
     """Say which gatepilot is tested."""
     return f"gatepilot: {package_folder()}"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Compile the engine before the first test starts its clock, if a collected test imported it.
+
+    The first time on a machine takes about a minute. The base install has no engine.
+    """
+    engine = sys.modules.get("gatepilot.envs.sim.engine")
+    if engine is not None and session.items and not session.config.option.collectonly:
+        engine.compile_engine()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = ("envs", "reward", "agents", "deploy_bridge", "experiments")
-DATA_SUFFIXES = {".yaml", ".json"}
+DATA_SUFFIXES = {".yaml", ".json", ".j2"}
 
 
 def pyproject() -> dict[str, Any]:

@@ -17,6 +17,10 @@ from .random import RandomParams
 from .unit import Unit
 
 
+class ControllerError(ValueError):
+    """An unknown controller, or parameters of another one: one line."""
+
+
 class ControllerParams(Protocol):
     """A frozen dataclass with a controller's parameters; every default is usable."""
 
@@ -54,14 +58,14 @@ def params_type(name: str) -> type[ControllerParams]:
     """The parameters of a controller; `name` may carry the suffix.
 
     Raises:
-        ValueError: An unknown name: the message lists near matches, or all names if none is near.
+        ControllerError: An unknown name: the message lists near matches, or all names.
     """
     bare = name.removesuffix(UNIT_SUFFIX)
     if bare not in BASELINES:
         near = get_close_matches(bare, BASELINES, n=3, cutoff=0.5) or controller_names()
         hint = ", ".join(near)
         msg = f"unknown controller {name!r}: did you mean {hint}? ({UNIT_SUFFIX} may follow)"
-        raise ValueError(msg)
+        raise ControllerError(msg)
     return BASELINES[bare]
 
 
@@ -83,12 +87,12 @@ def make_controller(
         seed: For the controllers that draw.
 
     Raises:
-        ValueError: An unknown name, or parameters of another controller.
+        ControllerError: An unknown name, or parameters of another controller.
     """
     expected = params_type(name)
     chosen = expected() if params is None else params
     if not isinstance(chosen, expected):
         msg = f"controller {name!r} takes {expected.__name__}, got {type(chosen).__name__}"
-        raise ValueError(msg)
+        raise ControllerError(msg)
     controller = chosen.make(limits, tick_s=tick_s, seed=seed)
     return Unit(controller, limits) if name.endswith(UNIT_SUFFIX) else controller

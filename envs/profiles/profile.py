@@ -44,6 +44,10 @@ _FREE_KEYS = (
 _KEYS = ("id", "step", "gpus_per_replica", "memory", "cold_start", "cpu", *_FREE_KEYS)
 
 
+class ProfileError(ValueError):
+    """A profile that cannot be used: one line with file, key and what would be right."""
+
+
 @dataclass(frozen=True)
 class CpuModel:
     """Busy share of a replica's CPU: `clip(idle + per_iteration_s * i + per_token_s * t, 0, 1)`.
@@ -138,7 +142,7 @@ def load_profile(id_or_file: str | Path) -> Profile:
         The profile.
 
     Raises:
-        ValueError: No such profile (near matches are named), or a malformed file: one line with
+        ProfileError: No such profile (near matches are named), or a malformed file: one line with
             file, key and what would be right.
     """
     name = str(id_or_file)
@@ -148,13 +152,13 @@ def load_profile(id_or_file: str | Path) -> Profile:
     if path.suffix != ".json":
         near = difflib.get_close_matches(name, _catalogue(), n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(_catalogue())}"
-        raise ValueError(f"{name}: unknown profile; {hint}")
+        raise ProfileError(f"{name}: unknown profile; {hint}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from error
+        raise ProfileError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise ValueError(f"{path}: not a JSON file ({error})") from error
+        raise ProfileError(f"{path}: not a JSON file ({error})") from error
     return parse_profile(content, where=str(path), name=path.stem)
 
 
@@ -173,7 +177,7 @@ def parse_profile(content: Any, *, where: str, name: str) -> Profile:  # noqa: A
         name: Id of a profile that states none.
 
     Raises:
-        ValueError: A key is unknown, missing or out of range.
+        ProfileError: A key is unknown, missing or out of range.
     """
     keys = _Keys(content, where, "", _KEYS)
     step = keys.inner("step", _STEP_KEYS, required=True)
@@ -181,7 +185,7 @@ def parse_profile(content: Any, *, where: str, name: str) -> Profile:  # noqa: A
     per_seq_s = step.number("per_seq_ms") / 1000
     per_prefill_token_s = step.number("per_prefill_token_ms") / 1000
     if base_s == 0 and 0 in (per_seq_s, per_prefill_token_s):
-        raise ValueError(
+        raise ProfileError(
             f"{where}: step.base_ms: 0 leaves iterations without duration; "
             "per_seq_ms and per_prefill_token_ms must then be above 0"
         )
@@ -241,12 +245,14 @@ class _Keys:
     def __init__(self, content: Any, where: str, prefix: str, allowed: tuple[str, ...]) -> None:  # noqa: ANN401
         if not isinstance(content, Mapping):
             place = prefix.rstrip(".") or "the file"
-            raise ValueError(f"{where}: {place}: expected an object with keys {', '.join(allowed)}")
+            raise ProfileError(
+                f"{where}: {place}: expected an object with keys {', '.join(allowed)}"
+            )
         for key in content:
             if key not in allowed:
                 near = difflib.get_close_matches(str(key), allowed, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(allowed)}"
-                raise ValueError(f"{where}: {prefix}{key}: unknown key; {hint}")
+                raise ProfileError(f"{where}: {prefix}{key}: unknown key; {hint}")
         self.content: Mapping[str, Any] = content
         self._where = where
         self._prefix = prefix
@@ -254,19 +260,19 @@ class _Keys:
     def inner(self, key: str, allowed: tuple[str, ...], *, required: bool = False) -> _Keys:
         """The object under a key; empty where it is absent and not required."""
         if required and key not in self.content:
-            raise ValueError(f"{self._where}: {self._prefix}{key}: missing key")
+            raise ProfileError(f"{self._where}: {self._prefix}{key}: missing key")
         inner = self.content.get(key, {})
         return _Keys(inner, self._where, f"{self._prefix}{key}.", allowed)
 
     def number(self, key: str, *, above_zero: bool = False) -> float:
         """A required finite number of at least (or above) 0."""
         if key not in self.content:
-            raise ValueError(f"{self._where}: {self._prefix}{key}: missing key")
+            raise ProfileError(f"{self._where}: {self._prefix}{key}: missing key")
         value = self.content[key]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value) or value < 0 or (above_zero and value == 0):
             wanted = "a number above 0" if above_zero else "a number of at least 0"
-            raise ValueError(f"{self._where}: {self._prefix}{key}: {value!r} is not {wanted}")
+            raise ProfileError(f"{self._where}: {self._prefix}{key}: {value!r} is not {wanted}")
         return float(value)
 
     def optional_number(self, key: str) -> float | None:
@@ -279,7 +285,7 @@ class _Keys:
             return default
         value = self.number(key, above_zero=True)
         if not value.is_integer():
-            raise ValueError(
+            raise ProfileError(
                 f"{self._where}: {self._prefix}{key}: {self.content[key]!r} is not a whole number"
             )
         return int(value)

@@ -1,4 +1,4 @@
-"""What a policy may choose: one step of replicas and one step of the threshold, or none of either."""
+"""What a policy may choose: a step of replicas, a step of the threshold, both or neither."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 ACTION_DIMS: Final = (3, 3)
 """Choices of the scaling head and of the threshold head (`MultiDiscrete`)."""
 STEPS: Final = (-1, 0, 1)
-"""What index 0, 1 and 2 of either head mean. Index 1 is "no change": index 0, which an argmax over NaN
-yields, must not look harmless."""
+"""What index 0, 1 and 2 of either head mean. Index 1 is "no change": index 0, which an argmax over
+NaN yields, must not look harmless."""
 NO_CHANGE: Final = (1, 1)
 """The action that changes nothing."""
 DISCRETE_ACTIONS: Final = ACTION_DIMS[0] * ACTION_DIMS[1]

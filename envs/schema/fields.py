@@ -1,4 +1,4 @@
-"""Every quantity a snapshot can hold: name, unit, range, scale and where it comes from on a live gateway."""
+"""Every quantity a snapshot can hold: name, unit, range, scale and where it is read live."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows: TypeAlias = NDArray[np.float64]
-"""Snapshots as an array `(..., F)`, one column a field in the order of `FIELDS`; NaN is "missing"."""
+"""Snapshots as an array `(..., F)`, one column a field in the order of `FIELDS`; NaN: missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Field:
     low: float
     """Smallest value that can occur."""
     high: float
-    """Value that is scaled to 1; larger ones are clipped to it in an observation, never in a snapshot."""
+    """Value that scales to 1; larger ones are clipped to it in observations, not in snapshots."""
     scale: Literal["linear", "log"]
     """How a raw value becomes an observation entry in [0, 1]."""
     pivot: float
@@ -42,15 +42,13 @@ class Field:
             raise ValueError(msg)
 
 
-def _linear(  # noqa: PLR0913
+def _linear(
     name: str, unit: str, high: float, meaning: str, live_source: str, *, nullable: bool = True
 ) -> Field:
     return Field(name, unit, 0.0, high, "linear", 1.0, nullable, meaning, live_source)
 
 
-def _log(  # noqa: PLR0913
-    name: str, unit: str, high: float, pivot: float, meaning: str, live_source: str
-) -> Field:
+def _log(name: str, unit: str, high: float, pivot: float, meaning: str, live_source: str) -> Field:
     return Field(name, unit, 0.0, high, "log", pivot, True, meaning, live_source)
 
 
@@ -58,7 +56,9 @@ FIELDS: Final[tuple[Field, ...]] = (
     _linear("cpu_utilization", "0-1", 1.0, "busy CPU share, mean over ready replicas", "cAdvisor"),
     _log("ttft_p95_s", "s", 60.0, 0.2, "P95 of time to first token at the gateway", "vLLM"),
     _log("error_rate", "0-1", 1.0, 0.01, "failed share of answers: 5xx, timeout, shed", "Envoy"),
-    _linear("replicas_requested", "count", 32.0, "replicas asked for", "Kubernetes", nullable=False),
+    _linear(
+        "replicas_requested", "count", 32.0, "replicas asked for", "Kubernetes", nullable=False
+    ),
     _linear("replicas_ready", "count", 32.0, "replicas that take requests", "Kubernetes"),
     _linear("replicas_starting", "count", 32.0, "replicas in cold start", "Kubernetes"),
     _linear("replicas_draining", "count", 32.0, "replicas finishing before removal", "Kubernetes"),
@@ -90,7 +90,7 @@ _LOG_SPANS = np.log1p((_HIGHS - _LOWS) / _PIVOTS)
 
 
 def scale_rows(rows: Rows) -> Rows:
-    """Scales raw values `(..., F)` to [0, 1]; values beyond a field's range are clipped, NaN stays NaN."""
+    """Scales raw values `(..., F)` to [0, 1]: beyond a field's range clipped; NaN stays NaN."""
     above = np.clip(rows, _LOWS, _HIGHS) - _LOWS
     scaled: Rows = np.where(
         _IS_LOG, np.log1p(above / _PIVOTS) / _LOG_SPANS, above / (_HIGHS - _LOWS)

@@ -1,4 +1,4 @@
-"""How snapshots become what a policy sees: every entry in [-1, 1], missing as 0 with a flag beside it."""
+"""How snapshots become what a policy sees: entries in [-1, 1], missing as 0 with a flag beside."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class ObservationSpec:
             ValueError: An unknown preset or a stack below 1.
         """
         if self.preset not in get_args(Preset):
-            msg = f"observation preset {self.preset!r}: expected one of {', '.join(get_args(Preset))}"
+            known = ", ".join(get_args(Preset))
+            msg = f"observation preset {self.preset!r}: expected one of {known}"
             raise ValueError(msg)
         if self.frame_stack < 1:
             msg = f"frame_stack is {self.frame_stack}, expected 1 or more"
@@ -93,7 +94,8 @@ class ObservationSpec:
     @cached_property
     def low(self) -> NDArray[np.float32]:
         """Lower bound of every entry: -1 for changes, else 0."""
-        return np.array([-1.0 if "_change" in e and e != "ticks_since_change" else 0.0 for e in self.entries], np.float32)
+        changes = ["_change" in e and e != "ticks_since_change" for e in self.entries]
+        return np.where(changes, np.float32(-1.0), np.float32(0.0))
 
     @cached_property
     def high(self) -> NDArray[np.float32]:
@@ -107,8 +109,8 @@ def encode(
     """Turns the last snapshots into observations.
 
     Args:
-        history: Shape `(n, T, F)`, T = `spec.history_ticks`, oldest first; NaN is missing. Ticks before
-            the start are rows of NaN.
+        history: Shape `(n, T, F)`, T = `spec.history_ticks`, oldest first; NaN is missing. Ticks
+            before the start are rows of NaN.
         ticks_since_change: Shape `(n,)`: ticks since the number of replicas was last changed.
         spec: What to show.
 
@@ -118,8 +120,9 @@ def encode(
     Raises:
         ValueError: Another shape, or the newest snapshot lacks a field that is always known.
     """
-    if history.ndim != 3 or history.shape[1:] != (spec.history_ticks, len(FIELDS)):
-        msg = f"history has shape {history.shape}, expected (n, {spec.history_ticks}, {len(FIELDS)})"
+    wanted = (spec.history_ticks, len(FIELDS))
+    if history.ndim != 3 or history.shape[1:] != wanted:
+        msg = f"history has shape {history.shape}, expected (n, {wanted[0]}, {wanted[1]})"
         raise ValueError(msg)
     scaled = scale_rows(history)
     known = ~np.isnan(scaled)

@@ -29,7 +29,8 @@ class Limits:
             ValueError: `min_replicas` is below 1 or above `max_replicas`.
         """
         if not 1 <= self.min_replicas <= self.max_replicas:
-            msg = f"replica limits {self.min_replicas}-{self.max_replicas}: expected 1 <= min <= max"
+            given = f"{self.min_replicas}-{self.max_replicas}"
+            msg = f"replica limits {given}: expected 1 <= min <= max"
             raise ValueError(msg)
 
     def clip(self, replicas: int) -> int:
@@ -75,6 +76,4 @@ class GatewaySettings:
     def stepped(self, scale: int, threshold: int, limits: Limits) -> GatewaySettings:
         """The settings after one action, bounded; a step beyond a bound changes nothing."""
         steps = min(max(self.threshold_steps + threshold, MIN_THRESHOLD_STEPS), MAX_THRESHOLD_STEPS)
-        return replace(
-            self, replicas=limits.clip(self.replicas + scale), threshold_steps=steps
-        )
+        return replace(self, replicas=limits.clip(self.replicas + scale), threshold_steps=steps)

@@ -74,5 +74,8 @@ class MetricsSnapshot:
         if row.shape != (len(FIELDS),):
             msg = f"a snapshot row has shape ({len(FIELDS)},), got {row.shape}"
             raise ValueError(msg)
-        values = {f.name: None if math.isnan(v) else float(v) for f, v in zip(FIELDS, row, strict=True)}
+        values = {
+            field.name: None if math.isnan(value) else float(value)
+            for field, value in zip(FIELDS, row, strict=True)
+        }
         return cls(**values)  # type: ignore[arg-type]  # a missing required one is refused above

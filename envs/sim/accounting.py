@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .kernel import inlined_kernel, kernel
+from .quantile import bucket
 from .state import (
     DRAINING,
     E2E_BOUNDS_S,
@@ -20,19 +21,6 @@ from .state import (
     TTFT_BOUNDS_S,
     TTFT_HIST,
 )
-
-
-@kernel
-def bucket(bounds, value):
-    """Index of the histogram bucket (upper bounds inclusive, as in Prometheus); the last is +Inf."""
-    low, high = 0, bounds.shape[0]
-    while low < high:
-        middle = (low + high) >> 1
-        if value <= bounds[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @inlined_kernel
@@ -68,7 +56,7 @@ def write_outcome(request, status, t, out):
 
 @inlined_kernel
 def first_token(env, rep, request, t, histograms, samples):
-    """The first output token: the answer's headers are out, so gateway and breaker count a success."""
+    """The first output token: the headers are out, so gateway and breaker count a success."""
     request.first = t
     env.first_tokens += 1
     rep.answers += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +51,7 @@ def simulate(
         params: Replica and router; breaker and telemetry, whose clocks never end, must be off.
         replicas: Ready replicas, at least 1.
         seed: Of the random routers.
-        timing_s: How long to repeat the run for a steady figure: its results are the same each time.
+        timing_s: How long to repeat the run for a steady figure; its results are always the same.
 
     Raises:
         ValueError: No replica, a clock that never ends, or more requests than a run can hold.
@@ -85,7 +84,8 @@ def simulate(
         run_to_end(packed, state, load, outcomes, replicas, np.uint64(seed))
         return time.perf_counter() - start
 
-    once(Workload(*(column[:0] for column in workload)))  # compiles
+    empty = Workload(workload.arrival_s[:0], workload.prompt_tokens[:0], workload.output_tokens[:0])
+    once(empty)  # compiles
     times = [once(workload)]
     while len(times) < _MOST_RUNS and sum(times) < timing_s:
         times.append(once(workload))
@@ -94,7 +94,7 @@ def simulate(
 
 
 class Engine:
-    """n independent gateways over shared workloads, each with its own clock, replicas and generator.
+    """n independent gateways over shared workloads, each with its clock, replicas and generator.
 
     The rows `seen` and `truth` are `(n, F)` in the order of `schema.FIELDS`, NaN where missing.
     """
@@ -118,7 +118,8 @@ class Engine:
             params: One for all gateways.
             workloads: What gateways may draw from.
             n: Gateways.
-            max_replicas: Most replicas a gateway is asked for. There is room for as many draining ones.
+            max_replicas: Most replicas a gateway is asked for. There is room for as many draining
+                ones.
             faults: Room for faults per gateway.
             samples: Most first tokens in one telemetry window and tick.
             threads: Threads over the gateways.
@@ -143,7 +144,8 @@ class Engine:
         self.outcomes = Outcomes.of_length(int(ends[-1]) if outcomes else 0)
         self.seen: Rows = np.full((n, len(FIELDS)), np.nan)
         self.truth: Rows = np.full((n, len(FIELDS)), np.nan)
-        self._bounds = [(part[0], part[-1] + 1) for part in np.array_split(np.arange(n), threads) if len(part)]
+        parts = np.array_split(np.arange(n), threads)
+        self._bounds = [(part[0], part[-1] + 1) for part in parts if len(part)]
         self._pool = ThreadPoolExecutor(threads) if len(self._bounds) > 1 else None
 
     def reset(
@@ -223,10 +225,10 @@ class Engine:
 
     @property
     def counters(self) -> dict[str, NDArray[Any]]:
-        """What each gateway counted since its reset, `(n,)` each: requests by status, billed seconds."""
+        """What each gateway counted since its reset, `(n,)` each: requests, billed seconds."""
         env = self._state.env
-        names = ("arrived", "first_tokens", "ok", "error", "timeout", "shed", "outstanding", "billed_s")
-        return {name: env[name].copy() for name in names}
+        requests = ("arrived", "first_tokens", "ok", "error", "timeout", "shed", "outstanding")
+        return {name: env[name].copy() for name in (*requests, "billed_s")}
 
 
 def _workload(parts: Sequence[Requests]) -> Workload:

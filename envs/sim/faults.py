@@ -1,4 +1,4 @@
-"""Faults on a clock: one replica that errs, or all of them at once (where ejecting is exactly wrong)."""
+"""Faults on a clock: one replica that errs, or all of them at once, where ejecting is wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from .state import FAULT, NONE, READY
 def fault_event(plant):
     """Starts and ends what is due, and sets the error shares anew.
 
-    A replica fault picks one ready replica when it starts and dies with it: a replacement is healthy.
+    A replica fault picks one ready replica when it starts and dies with it: a replacement is
+    healthy.
     """
     env, replicas, faults = plant.env, plant.replicas, plant.faults
     t = env.next_fault
@@ -72,7 +73,7 @@ class Fault:
     error_share: float
     """Share of the requests that fail, 0-1."""
     everywhere: bool
-    """All replicas fail alike (a brown-out of the provider); else one that is drawn at the onset."""
+    """All replicas fail alike (a provider's brown-out); else one that is drawn at the onset."""
 
 
 def packed_faults(faults: Sequence[Fault], room: int, offset_s: float) -> NDArray[Any]:

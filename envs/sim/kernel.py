@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+_config: Any = numba.config  # it makes its attributes on import, unseen by type checkers
 
 
 @cache
 def cache_folder() -> Path:
     """The folder of the compiled engine, named by a hash of all its sources.
 
-    Numba's own check looks at the file of the called function alone: an edit in a file that it calls would
-    go unseen. A hash over all sources cannot miss one.
+    Numba's own check looks at the file of the called function alone: an edit in a file that it
+    calls would go unseen. A hash over all sources cannot miss one.
     """
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
@@ -45,23 +46,22 @@ def is_compiled() -> bool:
 def kernel(function: F) -> F:
     """Compiles on first use, releases the GIL, and keeps the result in `cache_folder`.
 
-    Reference counting is off: it cost nine tenths of the time. So a kernel cannot make arrays; what needs room
-    uses the scratch arrays of the state.
+    Reference counting is off: it cost nine tenths of the time. So a kernel cannot make arrays;
+    what needs room uses the scratch arrays of the state.
     """
     return _compiled(function, inline="never", _nrt=False)
 
 
 def inlined_kernel(function: F) -> F:
-    """The same, written into its callers: for what Numba cannot return, such as a tuple of records."""
+    """The same, inlined into its callers: for what Numba cannot return (a tuple of records)."""
     return _compiled(function, inline="always", _nrt=False)
 
 
 def _compiled(function: F, **options: Any) -> F:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
+    before = _config.CACHE_DIR
+    _config.CACHE_DIR = str(cache_folder())
     try:
         compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        _config.CACHE_DIR = before
     return compiled
-

@@ -1,9 +1,10 @@
 """Blocks of the KV cache: who holds how many, and who is evicted when none is free.
 
-A sequence holds `ceil(tokens / block_tokens)` blocks. Before each iteration the running ones are visited in
-order of arrival; one that decodes may go on only while a block is free, and takes it when its tokens
-exceed what it holds. If none is free, the latest arrival not yet visited is evicted; it goes to the
-front of the queue with everything it had as its prompt. (The rules of vLLM and of the reference runs.)
+A sequence holds `ceil(tokens / block_tokens)` blocks. Before each iteration the running ones are
+visited in order of arrival; one that decodes may go on only while a block is free, and takes it
+when its tokens exceed what it holds. If none is free, the latest arrival not yet visited is
+evicted; it goes to the front of the queue with everything it had as its prompt. (The rules of
+vLLM and of the reference runs.)
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import numpy as np
 from .accounting import fail
 from .kernel import kernel
 from .kv_cache import remove_key
+from .quantile import histogram_quantile
 from .rng import uniform
 from .router import bring_all_up, bring_up
 from .state import (
@@ -21,7 +22,6 @@ from .state import (
     READY,
     STARTING,
 )
-from .telemetry import histogram_quantile
 from .waiting import pop_waiting
 
 PANIC_PERCENT: Final = 50
@@ -68,7 +68,7 @@ def refresh_next_life(plant):
 @kernel
 def start_replica(plant, r, t, delay_s):
     """Puts a new replica into place r; it takes requests after `delay_s`."""
-    env, rep = plant.env, plant.replicas[r]
+    rep = plant.replicas[r]
     incarnation = rep.incarnation + 1
     rep.state = STARTING if delay_s > 0.0 else READY
     rep.incarnation = incarnation
@@ -107,7 +107,8 @@ def start_replica(plant, r, t, delay_s):
 def stop_replica(plant, r, t):
     """Takes replica r out: a starting or idle one is gone at once, a busy one drains.
 
-    The deadline is the P99 of the end-to-end times so far, at least `drain_min_s`: long answers finish.
+    The deadline is the P99 of the end-to-end times so far, at least `drain_min_s`: long answers
+    finish.
     """
     p, env, rep = plant.params, plant.env, plant.replicas[r]
     if rep.ejected == 1:

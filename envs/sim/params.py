@@ -1,4 +1,4 @@
-"""What stays the same while a gateway runs: frozen parameters, and their packed form for the kernels."""
+"""What stays the same while a gateway runs: frozen parameters, packed for the kernels."""
 
 from __future__ import annotations
 
@@ -105,12 +105,16 @@ class EngineParams:
             if not getattr(self, name) > 0:
                 msg = f"{name} is {getattr(self, name)}, expected more than 0"
                 raise ValueError(msg)
-        for name in ("base_s", "per_seq_s", "per_ctx_token_s", "per_prefill_token_s", "cold_start_s"):
+        times = ("base_s", "per_seq_s", "per_ctx_token_s", "per_prefill_token_s", "cold_start_s")
+        for name in times:
             if not getattr(self, name) >= 0:
                 msg = f"{name} is {getattr(self, name)}, expected 0 or more"
                 raise ValueError(msg)
         if self.base_s == 0 and 0 in (self.per_seq_s, self.per_prefill_token_s):
-            msg = "base_s is 0: per_seq_s and per_prefill_token_s must be above 0, or time stands still"
+            msg = (
+                "base_s is 0: per_seq_s and per_prefill_token_s must be above 0, "
+                "or time stands still"
+            )
             raise ValueError(msg)
         if self.max_num_seqs > self.chunk_tokens:
             msg = (
@@ -136,10 +140,7 @@ class EngineParams:
 
 
 PARAMS = np.dtype(
-    [
-        (f.name, np.int64 if f.type in ("int", "str") else np.float64)
-        for f in fields(EngineParams)
-    ]
+    [(f.name, np.int64 if f.type in ("int", "str") else np.float64) for f in fields(EngineParams)]
     + [
         ("kv_tokens", np.int64),  # capacity
         ("admission_tokens", np.int64),  # a prompt is let in while the cache then holds less

@@ -1,13 +1,16 @@
-"""One replica: continuous batching with chunked prefill, iteration by iteration, jumped in closed form.
+"""One replica: continuous batching with chunked prefill, many iterations jumped in closed form.
 
-One iteration lasts `base + per_seq * B + per_ctx * S + per_prefill * p` (B decoding sequences, S the sum of
-their context tokens, p prefill tokens). While the batch stays the same, S grows by B an iteration, so k
-iterations last `k d + q k (k - 1) / 2` with d the first one's duration and `q = per_ctx * B`. A *segment* is
-such a run; it ends with the next completion, with the prompt that is prefilled, or is cut at the iteration
-during which a request arrives. Every event costs the same however long the segment is.
+One iteration lasts `base + per_seq * B + per_ctx * S + per_prefill * p` (B decoding sequences, S
+the sum of their context tokens, p prefill tokens). While the batch stays the same, S grows by B an
+iteration, so k iterations last `k d + q k (k - 1) / 2` with d the first one's duration and
+`q = per_ctx * B`. A *segment* is such a run; it ends with the next completion, with the prompt that
+is prefilled, or is cut at the iteration during which a request arrives. Every event costs the same
+however long the segment is.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +19,9 @@ from .kernel import inlined_kernel, kernel
 from .kv_cache import blocks_in_use, evict_until_free
 from .state import KEY_MASK, KEY_SHIFT, NONE
 from .waiting import pop_waiting, push_waiting, sweep_deadlines
+
+ENDLESS_STEPS: Final = 1 << 40
+"""Iterations of a segment that nothing has bounded yet."""
 
 
 @inlined_kernel
@@ -59,9 +65,9 @@ def cut_segment(rep, r, next_event, t, after):
 def admit(p, rep, r, keys, pool, budget, load, exact):
     """Takes waiting requests into the batch while budget, slots and blocks last.
 
-    A prompt that fits into the budget finishes its prefill in this iteration; the first that does not
-    becomes the half-prefilled one and takes the rest. `load` is what the KV cache holds, in tokens of whole
-    blocks; unless `exact`, an upper bound.
+    A prompt that fits into the budget finishes its prefill in this iteration; the first that does
+    not becomes the half-prefilled one and takes the rest. `load` is what the KV cache holds, in
+    tokens of whole blocks; unless `exact`, an upper bound.
     """
     while budget > 0 and rep.wait_head != NONE and rep.held < p.max_num_seqs:
         request = pool[rep.wait_head]
@@ -104,7 +110,7 @@ def start_segment(p, rep, r, next_event, keys, pool, scratch, t):
     rep.chunk_step = 0
     rep.batch_tokens = 0
     rep.batch = NONE
-    steps = np.int64(1) << 40
+    steps = ENDLESS_STEPS
     if rep.partial != NONE and rep.partial_left > budget:
         rep.chunk_step = budget
         steps = (rep.partial_left - 1) // budget
@@ -132,7 +138,9 @@ def start_segment(p, rep, r, next_event, keys, pool, scratch, t):
         next_event[r] = np.inf
         return
     prefill = rep.batch_tokens + rep.chunk_step
-    first = p.base_s + p.per_seq_s * b + p.per_ctx_token_s * context + p.per_prefill_token_s * prefill
+    first = (
+        p.base_s + p.per_seq_s * b + p.per_ctx_token_s * context + p.per_prefill_token_s * prefill
+    )
     growth = p.per_ctx_token_s * b
     rep.t0 = t
     rep.first_step_s = first

@@ -1,4 +1,4 @@
-"""One small generator per gateway, kept in its state: the same seed gives the same bytes on any thread."""
+"""One small generator per gateway, kept in its state: a seed gives the same bytes on any thread."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def uniform(env):
 
 @kernel
 def below(env, n):
-    """An integer in [0, n), by multiply-shift: its bias, n / 2^32, is far below anything measurable."""
+    """An integer in [0, n), by multiply-shift: its bias, n / 2^32, is below anything measurable."""
     return np.int64(((next_u64(env) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from .kernel import inlined_kernel, kernel
 from .replica import advance
 from .rng import below
 from .state import NONE
 
 ROUTERS: Final = ("round_robin", "random", "least_outstanding", "fewest_waiting")
-"""`least_outstanding` is Envoy's LEAST_REQUEST with equal weights: the less loaded of two random hosts,
-drawn with replacement. `fewest_waiting` (fewest requests not yet admitted, lowest index on a tie) exists to
-compare with the reference runs."""
+"""`least_outstanding` is Envoy's LEAST_REQUEST with equal weights: the less loaded of two random
+hosts, drawn with replacement. `fewest_waiting` (fewest requests not yet admitted, lowest index on a
+tie) exists to compare with the reference runs."""
 ROUND_ROBIN, RANDOM, LEAST_OUTSTANDING, FEWEST_WAITING = range(4)
 
 

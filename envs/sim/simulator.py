@@ -9,14 +9,17 @@ from .faults import fault_event
 from .gateway import arrive, retry_due
 from .kernel import inlined_kernel, kernel
 from .lifecycle import life_event, refresh_active, scale_to, start_replica
+from .observe import observe
 from .router import bring_all_up
+from .scrape import scrape
 from .state import NONE, OFF, Plant
-from .telemetry import observe, scrape
 
 
 @kernel
 def run_until(plant, workload, t_end):
-    """Runs one gateway up to t_end: what happens at t_end is done, what arrives at t_end is not taken in.
+    """Runs one gateway up to t_end.
+
+    What happens at t_end is done, what arrives at t_end is not taken in.
 
     Events at one instant come in this order: retry, life, fault, breaker, scrape, arrival. An
     iteration that ends at that instant has ended, and the next one has begun, before any of them.
@@ -46,7 +49,7 @@ def run_until(plant, workload, t_end):
 
 @kernel
 def reset(plant, workload, seed, row_low, row_high, start_s, span_s, replicas, threshold_percent):
-    """Puts one gateway at time 0 with so many ready replicas; time 0 is `start_s` of the workload."""
+    """Puts one gateway at time 0, `start_s` of the workload, with so many ready replicas."""
     p, env = plant.params, plant.env
     env.rng = seed
     env.now = 0.0
@@ -161,27 +164,50 @@ def run_to_end(params, state, workload, out, replicas, seed):
 
 
 @kernel
-def tick_many(params, state, workload, out, low, high, tick_s, replicas, thresholds, limits, seen, truth):
+def tick_many(
+    params, state, workload, out, low, high, tick_s, replicas, thresholds, limits, seen, truth
+):
     """One control interval of gateways `low` to `high`."""
     for e in range(low, high):
         plant = plant_of(params, state, out, e)
-        tick(
-            plant, workload, tick_s, replicas[e], thresholds[e], limits[e], seen[e], truth[e]
-        )
+        tick(plant, workload, tick_s, replicas[e], thresholds[e], limits[e], seen[e], truth[e])
 
 
 @kernel
-def reset_many(params, state, workload, out, which, seeds, rows, start_s, spans, warmup_s, replicas, thresholds, seen, truth):
+def reset_many(
+    params,
+    state,
+    workload,
+    out,
+    which,
+    seeds,
+    rows,
+    start_s,
+    spans,
+    warmup_s,
+    replicas,
+    thresholds,
+    seen,
+    truth,
+):
     """Starts the gateways in `which` anew and runs them to the end of the warm-up.
 
-    `rows` is `(k, 2)`, the rows of the workload that gateway k of `which` draws from, `start_s` where in them
-    the warm-up begins.
+    `rows` is `(k, 2)`, the rows of the workload that gateway k of `which` draws from, `start_s`
+    where in them the warm-up begins.
     """
     for k in range(which.shape[0]):
         e = which[k]
         plant = plant_of(params, state, out, e)
         reset(
-            plant, workload, seeds[k], rows[k, 0], rows[k, 1], start_s[k], spans[k], replicas[e], thresholds[e]
+            plant,
+            workload,
+            seeds[k],
+            rows[k, 0],
+            rows[k, 1],
+            start_s[k],
+            spans[k],
+            replicas[e],
+            thresholds[e],
         )
         run_until(plant, workload, warmup_s)
         bill(plant, warmup_s)

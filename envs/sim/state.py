@@ -139,19 +139,22 @@ FAULT = np.dtype(
     align=True,
 )
 
-TTFT_BOUNDS_S: Final = np.array(
-    [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5]
-    + [10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0]
+TTFT_BOUNDS_S: Final = np.concatenate(
+    [
+        [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5],
+        [10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0],
+    ]
 )
 """Bucket bounds of `vllm:time_to_first_token_seconds` (vLLM v1, `metrics/loggers.py`)."""
-E2E_BOUNDS_S: Final = np.array(
-    [0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0]
-    + [120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0]
+E2E_BOUNDS_S: Final = np.concatenate(
+    [
+        [0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0],
+        [120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0],
+    ]
 )
 """Bucket bounds of `vllm:e2e_request_latency_seconds` (same file)."""
 PROMPT_BOUNDS: Final = np.array(
-    [1.0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000]
-    + [100_000.0]
+    [1.0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000]
 )
 """Bucket bounds of `vllm:request_prompt_tokens`: 1, 2, 5 times powers of ten (same file)."""
 
@@ -255,7 +258,15 @@ class EngineState(NamedTuple):
 
     @classmethod
     def allocate(
-        cls, n: int, *, replicas: int, max_num_seqs: int, pool: int, faults: int, scrapes: int, samples: int
+        cls,
+        n: int,
+        *,
+        replicas: int,
+        max_num_seqs: int,
+        pool: int,
+        faults: int,
+        scrapes: int,
+        samples: int,
     ) -> EngineState:
         """Empty arrays. Pages that are never touched cost no memory, so the room is generous."""
         return cls(

@@ -1,4 +1,4 @@
-"""The waiting queue of a replica: a list through the requests themselves, first come first served."""
+"""The waiting queue of a replica: a list through the requests themselves, first in first out."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def pop_waiting(rep, pool):
 def sweep_deadlines(env, rep, r, keys, pool, out, t):
     """Ends the requests of replica r whose deadline has passed, and finds the next deadline.
 
-    Called at the first iteration boundary at or after a deadline: an engine drops an aborted sequence
-    between iterations. `min_deadline` is a lower bound, so a call may find nothing. Of those waiting only the
-    front is looked at: they stand in order of their deadlines, except that one which was retried may
-    stand behind others by the retry's delay, and then goes when they go.
+    Called at the first iteration boundary at or after a deadline: an engine drops an aborted
+    sequence between iterations. `min_deadline` is a lower bound, so a call may find nothing. Of
+    those waiting only the front is looked at: they stand in order of their deadlines, except that
+    one which was retried may stand behind others by the retry's delay, and goes when they go.
     """
     i = rep.wait_head
     while i != NONE and pool[i].deadline <= t:

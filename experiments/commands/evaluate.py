@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -12,12 +11,13 @@ from typing import Annotated
 import typer
 
 from ...agents.contestants import FORMS, TrainedPolicy, parse_contestant
+from ...envs.scenario import Scenario
+from ..conduct import conduct
 from ..files import check_writable
 from ..scenario_choice import Overrides, named_scenarios, trace_scenario
-from ..study import StudyPlan, prepare_study, run_study
-from ..study_provenance import described_study
+from ..study import StudyPlan, prepare_study
 from ..suites import SUITES
-from ..terminal import StudyProgress, gated_line, print_study
+from ..terminal import gated_line, print_study
 
 CACHE_DIR = Path.home() / ".cache" / "gatepilot" / "tuning"
 """Where tuned settings are kept unless said otherwise."""
@@ -33,7 +33,7 @@ class SplitName(StrEnum):
     test = "test"
 
 
-def evaluate(  # noqa: PLR0913
+def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
     policy: Annotated[
         list[str],
         typer.Option(metavar="NAME", help=f"Who takes part; repeat it. {FORMS}."),
@@ -96,9 +96,9 @@ def evaluate(  # noqa: PLR0913
             help="Folder of request traces; without it, workload models stand in.",
         ),
     ] = None,
-    runs: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of runs, for run:ID.")
-    ] = Path("runs"),
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs, for run:ID.")] = Path(
+        "runs"
+    ),
     cache: Annotated[
         Path,
         typer.Option(
@@ -111,10 +111,10 @@ def evaluate(  # noqa: PLR0913
 ) -> None:
     """Compare policies and baselines over the same windows, with intervals.
 
-    Controllers are tuned first, on training windows of the same scenario, each at its own step size.
-    Ends with 1 if no window could be played.
+    Controllers are tuned first, on training windows of the same scenario, each at its own step
+    size. Ends with 1 if no window could be played.
 
-    Example: gatepilot evaluate --policy hpa --policy hpa@unit --policy best_fixed --scenario azure70b
+    Example: gatepilot evaluate --policy hpa --policy best_fixed --scenario azure70b
     """
     for path in (report, out):
         if path is not None:
@@ -131,7 +131,7 @@ def evaluate(  # noqa: PLR0913
     if len(set(policy)) < len(policy):
         raise typer.BadParameter("a policy is named twice")
     if trace is not None and profile is not None:
-        scenarios = (trace_scenario(trace, profile, overrides, traces),)
+        scenarios: tuple[Scenario, ...] = (trace_scenario(trace, profile, overrides, traces),)
     else:
         scenarios = named_scenarios(suite, scenario or (), overrides)
         split = split or SplitName.test
@@ -145,13 +145,7 @@ def evaluate(  # noqa: PLR0913
         traces_dir=traces,
         cache_dir=cache,
     )
-    trials = prepare_study(plan)
-    with StudyProgress() as progress:
-        study = run_study(plan, trials, progress)
-        provenance = described_study(plan, trials)
-        for note in provenance["notes"]:
-            progress.note(note)
-    study = replace(study, results=replace(study.results, provenance=provenance))
+    study = conduct(plan, prepare_study(plan))
     if out is not None:
         study.results.write_parquet(out)
     if report is not None:
@@ -167,9 +161,7 @@ def evaluate(  # noqa: PLR0913
         raise typer.Exit(NOTHING_JUDGED)
 
 
-def _sources(
-    suite: str | None, scenario: list[str] | None, trace: Path | None
-) -> dict[str, bool]:
+def _sources(suite: str | None, scenario: list[str] | None, trace: Path | None) -> dict[str, bool]:
     return {
         "--suite": suite is not None,
         "--scenario": bool(scenario),
@@ -178,6 +170,6 @@ def _sources(
 
 
 def _load_run(runs: Path, run_id: str) -> TrainedPolicy:
-    from ..tracking import load_run_policy  # noqa: PLC0415  # MLflow and torch, only where needed
+    from ..run_policy import load_run_policy  # noqa: PLC0415  # MLflow and torch, only where needed
 
-    return load_run_policy(run_id, runs)
+    return load_run_policy(runs, run_id)

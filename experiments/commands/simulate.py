@@ -11,9 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ...agents.baselines.registry import params_type
 from ...envs.episodes import engine_params
 from ...envs.profiles.profile import load_profile
-from ...envs.scenario import ClusterSpec, GatewaySpec, Scenario, WorkloadSpec, load_scenario
+from ...envs.scenario import ClusterSpec, Scenario, ScenarioError, WorkloadSpec, load_scenario
 from ...envs.sim.params import EngineParams
 from ...envs.sim.router import ROUTERS
 from ...envs.workload.request import Requests
@@ -23,11 +24,16 @@ from ..files import check_writable
 from ..simulation import Simulation, check_ending, simulate_controlled, simulate_fixed
 from .evaluate import SplitName
 
+NO_POLICY = "none"
+"""Fixed replicas and a router: no other feature of the gateway."""
 
-def simulate(  # noqa: PLR0913
+
+def simulate(  # noqa: PLR0913, PLR0917  # options of the command
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="csv, csv.gz or parquet: arrival_s, prompt_tokens, output_tokens."),
+        typer.Option(
+            metavar="FILE", help="csv, csv.gz or parquet: arrival_s, prompt_tokens, output_tokens."
+        ),
     ] = None,
     scenario: Annotated[
         str | None, typer.Option(metavar="NAME_OR_FILE", help="A scenario instead of a trace.")
@@ -48,19 +54,25 @@ def simulate(  # noqa: PLR0913
         int | None, typer.Option(min=1, help="Token budget of an iteration; default 512.")
     ] = None,
     kv_blocks: Annotated[
-        int | None, typer.Option(min=1, help="KV blocks of a replica; default: the profile's, if stated.")
+        int | None,
+        typer.Option(min=1, help="KV blocks of a replica; default: the profile's, if stated."),
     ] = None,
-    block_tokens: Annotated[int, typer.Option(min=1, help="Tokens a KV block.")] = 16,
+    block_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens a KV block; default 16.")
+    ] = None,
     policy: Annotated[
         str,
-        typer.Option(metavar="NAME", help="A controller, or none: fixed replicas and a router alone."),
-    ] = "none",
+        typer.Option(
+            metavar="NAME", help="A controller, or none: fixed replicas and a router alone."
+        ),
+    ] = NO_POLICY,
     split: Annotated[
         SplitName | None, typer.Option(help="Range of a scenario's workload; default: all of it.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of routing, faults and sampled workloads.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one row a request: csv, csv.gz, parquet.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one row a request: csv, csv.gz, parquet."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     traces: Annotated[
@@ -80,6 +92,10 @@ def simulate(  # noqa: PLR0913
         check_writable(out)
     if (trace is None) == (scenario is None):
         raise typer.BadParameter("give one of --trace and --scenario")
+    if router is not None and router not in ROUTERS:
+        raise typer.BadParameter(f"--router {router}: expected one of {', '.join(ROUTERS)}")
+    if policy != NO_POLICY:
+        params_type(policy)
     if trace is not None:
         if profile is None or replicas is None:
             raise typer.BadParameter("--trace needs --profile and --replicas")
@@ -87,15 +103,25 @@ def simulate(  # noqa: PLR0913
         chosen = _around(trace, requests, profile, replicas)
     else:
         chosen = load_scenario(str(scenario))
-        requests = chosen.requests(None if split is None else split.value, seed=seed, traces_dir=traces)
-    chosen = _adjusted(chosen, profile, replicas, router, max_num_seqs, chunk_tokens, kv_blocks, block_tokens)
-    compile_with_notice()
-    if policy == "none":
-        run = simulate_fixed(
-            requests, _bare(chosen), replicas=chosen.cluster.initial_replicas, seed=seed
+        part = None if split is None else split.value
+        requests = chosen.requests(part, seed=seed, traces_dir=traces)
+    try:
+        chosen = _adjusted(
+            chosen,
+            profile=profile,
+            router=router,
+            cluster={
+                "initial_replicas": replicas,
+                "max_num_seqs": max_num_seqs,
+                "chunk_tokens": chunk_tokens,
+                "kv_blocks": kv_blocks,
+                "block_tokens": block_tokens,
+            },
         )
-    else:
-        run = simulate_controlled(chosen, requests, policy, seed=seed)
+    except ValueError as error:
+        raise ScenarioError(f"command line ({chosen.name}): {error}") from error
+    compile_with_notice()
+    run = _run(chosen, requests, policy, seed)
     if out is not None:
         run.write(out)
     if as_json:
@@ -115,37 +141,32 @@ def _around(trace: Path, requests: Requests, profile: str, replicas: int) -> Sce
     )
 
 
-def _adjusted(  # noqa: PLR0913
-    scenario: Scenario,
-    profile: str | None,
-    replicas: int | None,
-    router: str | None,
-    max_num_seqs: int | None,
-    chunk_tokens: int | None,
-    kv_blocks: int | None,
-    block_tokens: int,
+def _adjusted(
+    scenario: Scenario, *, profile: str | None, router: str | None, cluster: dict[str, int | None]
 ) -> Scenario:
-    """The scenario with what the command line says put in."""
-    if router is not None and router not in ROUTERS:
-        raise typer.BadParameter(f"--router {router}: expected one of {', '.join(ROUTERS)}")
-    cluster: dict[str, Any] = {
-        "max_num_seqs": max_num_seqs,
-        "chunk_tokens": chunk_tokens,
-        "kv_blocks": kv_blocks,
-        "initial_replicas": replicas,
-    }
+    """The scenario with what the command line says put in; more replicas raise the limit.
+
+    Raises:
+        ValueError: The whole contradicts itself; the message starts with the key.
+    """
     given = {name: value for name, value in cluster.items() if value is not None}
-    if replicas is not None:
-        given["max_replicas"] = max(scenario.cluster.max_replicas, replicas)
-    gateway: GatewaySpec = scenario.gateway
-    if router is not None:
-        gateway = replace(gateway, router=router)  # type: ignore[arg-type]  # checked above
+    given["max_replicas"] = max(
+        scenario.cluster.max_replicas, given.get("initial_replicas", scenario.cluster.max_replicas)
+    )
+    gateway: dict[str, Any] = {} if router is None else {"router": router}
     return replace(
         scenario,
         profile=profile or scenario.profile,
-        cluster=replace(scenario.cluster, block_tokens=block_tokens, **given),
-        gateway=gateway,
+        cluster=replace(scenario.cluster, **given),
+        gateway=replace(scenario.gateway, **gateway),
     )
+
+
+def _run(scenario: Scenario, requests: Requests, policy: str, seed: int) -> Simulation:
+    if policy == NO_POLICY:
+        replicas = scenario.cluster.start_replicas
+        return simulate_fixed(requests, _bare(scenario), replicas=replicas, seed=seed)
+    return simulate_controlled(scenario, requests, policy, seed=seed)
 
 
 def _bare(scenario: Scenario) -> EngineParams:
@@ -173,7 +194,9 @@ def _print(run: Simulation) -> None:
         f"({summary['requests_per_s']:,.0f} requests/s, median of {run.runs} runs)"
     )
     console.print(
-        ", ".join(f"{name} {summary[name]:,}" for name in ("ok", "error", "timeout", "shed", "restarts"))
+        ", ".join(
+            f"{name} {summary[name]:,}" for name in ("ok", "error", "timeout", "shed", "restarts")
+        )
     )
     table = Table("", "p50", "p90", "p95", "p99", "mean")
     for name in ("ttft_s", "e2e_s"):

@@ -17,7 +17,7 @@ from ..config import config_names, load_config
 from ..progress import TrainingProgress
 from ..provenance import collect
 from ..tracking import RunStore
-from ..training_run import config_to_resume, run_training
+from ..training_run import config_to_resume, open_run, run_training
 from ..training_summary import print_finished
 
 DIVERGED = 1
@@ -72,7 +72,7 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
     if resume is None:
         wanted = replaced(given, where="command line", algo=algo, seed=seed, steps=steps)
     else:
-        stored = store.config(resume)
+        stored = store.files(resume).config()
         wanted = config_to_resume(
             stored,
             replaced(
@@ -87,21 +87,13 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
     training = Training(wanted, traces_dir=traces, device=device)
     compile_with_notice()
     notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
-    run_id = resume
-
-    def started(new_id: str) -> None:
-        nonlocal run_id
-        run_id = new_id
-        notes.print(f"run {run_id}")
-
+    run = open_run(training, store, collect(), resume=resume)
+    notes.print(f"run {run.run_id}")
     try:
         with TrainingProgress(wanted.name, wanted.steps) as progress:
-            finished = run_training(
-                training, store, collect(), resume=resume, on_status=progress, on_start=started
-            )
+            finished = run_training(training, run, resume=resume is not None, on_status=progress)
     except KeyboardInterrupt:
-        if run_id is not None:
-            notes.print(f"stopped; go on with: gatepilot train {config} --resume {run_id}")
+        notes.print(f"stopped; go on with: gatepilot train {config} --resume {run.run_id}")
         raise
     except TrainingDivergedError as error:
         notes.print(f"gatepilot train: {error}")

@@ -1,10 +1,9 @@
-"""A `GatewayBatch` whose every number a test can foresee: the observation is (seed, tick) of the episode."""
+"""A `GatewayBatch` of numbers that a test can foresee: an observation is (seed, tick)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class FakeBatch:
         self.seeds[rows] = seeds
         return self._observe()
 
-    def step(self, actions: NDArray[np.int64]) -> Any:
+    def step(self, actions: NDArray[np.int64]) -> SimpleNamespace:
         self.actions.append(np.asarray(actions).copy())
         self.ticks += 1
         ones = np.ones(self.n_envs)

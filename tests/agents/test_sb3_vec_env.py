@@ -1,6 +1,6 @@
 """Autoreset, seeds, staggering, and restoring at any tick."""
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ N, TICKS = 4, 8
 HOLD = np.ones((N, 2), np.int64)
 
 
-def make(seed: int = 3, **options: Any) -> tuple[GatewayVecEnv, FakeBatch]:
+def make(seed: int = 3, **options: float) -> tuple[GatewayVecEnv, FakeBatch]:
     batch = FakeBatch(N, TICKS)
     return GatewayVecEnv(cast(GatewayBatch, batch), seed=seed, **options), batch
 

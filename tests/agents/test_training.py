@@ -21,9 +21,7 @@ from gatepilot.envs.scenario import load_scenario
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
 
-from .training_helpers import COMPILES, ListRecorder, tiny
-
-pytestmark = pytest.mark.timeout(COMPILES)
+from .training_helpers import ListRecorder, tiny
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])

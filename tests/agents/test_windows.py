@@ -55,7 +55,9 @@ def test_more_than_fit_takes_what_fits_where_it_cannot() -> None:
 
 
 def test_an_episode_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(WindowError, match=r"x\.csv, split test holds 584 s, an episode takes 3600 s"):
+    with pytest.raises(
+        WindowError, match=r"x\.csv, split test holds 584 s, an episode takes 3600 s"
+    ):
         plan_windows(584, 3600, seed=0, where="x.csv, split test")
 
 

@@ -8,9 +8,6 @@ from typing import Any
 
 from gatepilot.agents.config import TrainingConfig, parse_config
 
-COMPILES = 240
-"""Timeout in seconds of tests that may be the first to compile the engine."""
-
 
 @dataclass
 class ListRecorder:
@@ -27,7 +24,7 @@ class ListRecorder:
         self.pending.clear()
 
 
-def tiny(**changes: Any) -> TrainingConfig:
+def tiny(**changes: object) -> TrainingConfig:
     """A few updates of four gateways on the demo scenario; nothing is learned."""
     content: dict[str, Any] = {
         "name": "tiny",

@@ -22,7 +22,7 @@ from gatepilot.envs.scenario import (
 PROFILE = "llama-3.1-70b-fp8-h100_sxm-tp2-vllm"
 
 
-def content(**changes: Any) -> dict[str, Any]:
+def content(**changes: object) -> dict[str, Any]:
     """A small valid scenario with changes."""
     good: dict[str, Any] = {
         "name": "x",
@@ -36,7 +36,7 @@ def content(**changes: Any) -> dict[str, Any]:
 def read(tmp_path: Path) -> Callable[..., Scenario]:
     """Writes a scenario to `bad.yaml` and reads it."""
 
-    def write_and_read(**changes: Any) -> Scenario:
+    def write_and_read(**changes: object) -> Scenario:
         path = tmp_path / "bad.yaml"
         path.write_text(yaml.safe_dump(content(**changes)))
         return load_scenario(path)
@@ -54,6 +54,21 @@ def test_shipped_scenarios(name: str) -> None:
     for split in SPLITS:
         from_s, to_s = scenario.split_range(split)
         assert to_s - from_s >= needed_s, split
+
+
+@pytest.mark.parametrize(
+    ("cluster", "start"),
+    [
+        (ClusterSpec(), 12),
+        (ClusterSpec(max_replicas=10), 8),
+        (ClusterSpec(min_replicas=3, max_replicas=3), 3),
+        (ClusterSpec(initial_replicas=2), 2),
+    ],
+)
+def test_an_episode_starts_with_three_quarters_unless_told(
+    cluster: ClusterSpec, start: int
+) -> None:
+    assert cluster.start_replicas == start
 
 
 def test_shipped_names() -> None:
@@ -118,7 +133,7 @@ def test_round_trip() -> None:
             "bad.yaml: cluster.min_replicas: 5 must not exceed max_replicas (3)",
         ),
         (
-            {"cluster": {"max_replicas": 3}},
+            {"cluster": {"max_replicas": 3, "initial_replicas": 4}},
             "bad.yaml: cluster.initial_replicas: 4 must lie within 1 to 3",
         ),
         (

@@ -33,7 +33,7 @@ def steady_trace(folder: Path) -> Path:
     return folder / "steady.parquet"
 
 
-def steady_scenario(**workload: Any) -> Scenario:
+def steady_scenario(**workload: Any) -> Scenario:  # noqa: ANN401
     spec = {"trace": "steady.parquet", "to_s": 1200.0, **workload}
     return Scenario(name="steady", workload=WorkloadSpec(**spec), profile=PROFILE)
 

@@ -1,7 +1,13 @@
-"""A made-up evaluation: three policies, eight windows, no engine."""
+"""The command line in an empty folder, and a made-up evaluation: three policies, eight windows."""
+
+import shutil
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+
+from mlflow import MlflowClient
 
 from gatepilot.agents.episodes import Outcomes, episodes_of
 from gatepilot.agents.trial import Trial
@@ -11,6 +17,9 @@ from gatepilot.envs.schema.fields import FIELD_INDEX, FIELDS
 from gatepilot.envs.workload.request import Requests
 from gatepilot.experiments.results import GatedOut, Results, pair_up, summarise
 from gatepilot.experiments.study import Study
+from gatepilot.experiments.tracking import RunStore
+
+from .cli_kit import Cli
 
 POLICIES = ("run:0123456789abcdef0123456789abcdef", "hpa", "fixed:8")
 TICKS = 60
@@ -22,14 +31,15 @@ def made_up_outcomes(rng: np.random.Generator, windows: int, replicas: float) ->
     requested = np.round(replicas * wave + rng.normal(0, 0.3, (windows, TICKS)))
     ready = np.minimum(requested, np.roll(requested, 3, axis=1))
     ttft_p95_s = np.exp(rng.normal(-1.2, 0.5, (windows, TICKS)))
-    for name, values in {
+    columns: dict[str, Any] = {
         "request_rate_rps": 30 * wave,
         "replicas_requested": requested,
         "replicas_ready": ready,
         "replicas_starting": requested - ready,
         "ttft_p95_s": ttft_p95_s,
         "breaker_threshold": 0.5,
-    }.items():
+    }
+    for name, values in columns.items():
         rows[:, :, FIELD_INDEX[name]] = values
     violations = ttft_p95_s > 0.8
     hours = requested.sum(axis=1) * 15 / 3600
@@ -46,7 +56,7 @@ def made_up_outcomes(rng: np.random.Generator, windows: int, replicas: float) ->
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def study() -> Study:
     rng = np.random.default_rng(3)
     requests = Requests(np.array([0.0]), np.array([10]), np.array([10]), 7200.0)
@@ -73,3 +83,31 @@ def study() -> Study:
         provenance={"command": "gatepilot evaluate <x>", "notes": ["the trace is not here"]},
     )
     return Study(results, (trial,), outcomes)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    """Commands, run from an empty folder, that see none of the user's traces and caches."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GATEPILOT_TRACES", raising=False)
+    monkeypatch.setenv("GATEPILOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return Cli(capfd)
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MLflow's database without a run: making one takes seconds, copying it none."""
+    runs = tmp_path_factory.mktemp("template") / "runs"
+    runs.mkdir()
+    MlflowClient(tracking_uri=RunStore(runs).uri).search_experiments()
+    return runs / "mlflow.db"
+
+
+@pytest.fixture
+def runs(empty_database: Path, tmp_path: Path) -> Path:
+    """A folder of runs that holds none yet."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    shutil.copy(empty_database, folder)
+    return folder

@@ -112,7 +112,8 @@ class Gateway:
     @property
     def places(self) -> NDArray[Any]:
         """The record of each place for a replica."""
-        return self.engine._state.replicas[0]
+        places: NDArray[Any] = self.engine._state.replicas[0]
+        return places
 
     @property
     def states(self) -> list[str]:

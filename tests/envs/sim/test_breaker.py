@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ QUIET = requests_of([(9e5, 1, 1)])
 """Nothing arrives: what replicas answered is written into their counters."""
 
 
-def gateway(replicas: int, threshold_percent: int = 50, **changes: float) -> Gateway:
+def gateway(replicas: int, threshold_percent: int = 50, **changes: Any) -> Gateway:  # noqa: ANN401
     return Gateway(
         QUIET,
         replicas=replicas,

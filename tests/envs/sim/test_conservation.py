@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from gatepilot.envs.schema.fields import FIELD_INDEX, FIELDS
 from gatepilot.envs.sim.faults import Fault
@@ -74,7 +75,7 @@ def draw_gateway(rng: np.random.Generator) -> Gateway:
     )
 
 
-def run_and_check(seed: int) -> tuple[str, np.ndarray]:
+def run_and_check(seed: int) -> tuple[str, NDArray[np.int64]]:
     """One random gateway under random settings; a hash of all rows, and how its requests ended."""
     rng = np.random.default_rng(seed)
     g = draw_gateway(rng)
@@ -110,7 +111,7 @@ def check(g: Gateway, billed_before_s: float, most_billed_s: float) -> None:
     assert 0 <= g.env["retrying"] <= c["outstanding"]
     assert g.env["ejected"] == places["ejected"][places["state"] == 2].sum()
     assert np.isin(places["state"], [1, 2]).sum() <= g.replicas <= MAX_REPLICAS
-    for r in np.flatnonzero(alive):
+    for r in np.flatnonzero(alive).tolist():
         rep = places[r]
         assert rep["waiting"] + rep["held"] == rep["outstanding"]
         assert 0 <= rep["decoding"] <= rep["held"] <= g.params.max_num_seqs
@@ -134,7 +135,7 @@ def test_conservation(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_conservation_of_fifteen_hundred_gateways() -> None:
-    statuses = sum(run_and_check(10**6 + seed)[1] for seed in range(1500))
+    statuses = np.sum([run_and_check(10**6 + seed)[1] for seed in range(1500)], axis=0)
     assert statuses[1:].min() > 1000
 
 
@@ -144,5 +145,5 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def test_the_random_gateways_reach_every_end() -> None:
-    statuses = sum(run_and_check(seed)[1] for seed in range(20))
+    statuses = np.sum([run_and_check(seed)[1] for seed in range(20)], axis=0)
     assert statuses[1:].min() > 100

@@ -42,8 +42,9 @@ def test_a_run_needs_a_replica_and_an_end() -> None:
     with pytest.raises(ValueError, match="replicas is 0"):
         simulate(ROWS, BARE, replicas=0)
     for name in ("breaker_interval_s", "scrape_interval_s"):
+        clock: dict[str, Any] = {name: 5.0}
         with pytest.raises(ValueError, match=f"{name} is 5.0, expected 0"):
-            simulate(ROWS, dataclasses.replace(BARE, **{name: 5.0}), replicas=1)
+            simulate(ROWS, dataclasses.replace(BARE, **clock), replicas=1)
 
 
 def test_a_repeated_run_has_the_same_results() -> None:
@@ -117,7 +118,8 @@ def test_looking_at_a_gateway_does_not_change_it(router: str) -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
         rows = sorted(
-            (rng.uniform(0, 8), rng.integers(1, 90), rng.integers(1, 60)) for _ in range(300)
+            (rng.uniform(0, 8), int(rng.integers(1, 90)), int(rng.integers(1, 60)))
+            for _ in range(300)
         )
         params = dataclasses.replace(
             BARE,

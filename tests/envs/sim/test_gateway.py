@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,8 +107,8 @@ def test_the_budget_is_a_share_of_the_active_requests_rounded_down() -> None:
 
 
 def test_a_second_retry_needs_no_second_place() -> None:
-    few = {"faults": ALL_FAIL, "max_retries": 2, "retry_budget_share": 0.0, "retry_budget_min": 1}
-    g = Gateway([(1.0, 1, 1)] * 2, **few)
+    few: dict[str, Any] = {"retry_budget_share": 0.0, "retry_budget_min": 1}
+    g = Gateway([(1.0, 1, 1)] * 2, faults=ALL_FAIL, max_retries=2, **few)
     g.tick(10.0)
     assert g.outcomes.e2e_s.tolist() == pytest.approx([0.05, 0.0])
 
@@ -215,10 +217,6 @@ def test_random_and_least_outstanding_reach_all_alike() -> None:
 def test_what_no_replica_can_ever_hold_is_an_error_at_once() -> None:
     """99 of 100 blocks lie above the watermark of 1 %."""
     fits, does_not = (1.0, 1000, 584), (1.0, 1000, 585)
-    params = EngineParams(**{**_fields(), "kv_blocks": 100, "scrape_interval_s": 0.0})
+    params = dataclasses.replace(PLAIN, kv_blocks=100, scrape_interval_s=0.0)
     found = simulate(requests_of([fits, does_not]), params, replicas=1).outcomes
     assert [STATUSES[code] for code in found.status] == ["ok", "error"]
-
-
-def _fields() -> dict[str, object]:
-    return {name: getattr(PLAIN, name) for name in PLAIN.__dataclass_fields__}

@@ -31,19 +31,23 @@ def draw_rules(rng: random.Random, *, exact: bool, most_tokens: int) -> Rules:
     `exact`: all times are sums of powers of two: boundaries, arrivals and deadlines coincide.
     """
     if exact:
-        step = (rng.randint(1, 8) / 64, rng.choice([0, 1, 3]) / 1024)
-        step += (rng.choice([0, 1, 2]) / 2**16, rng.choice([0, 1, 5]) / 2**12)
+        base_s, per_seq_s = rng.randint(1, 8) / 64, rng.choice([0, 1, 3]) / 1024
+        per_ctx_s, per_prefill_s = rng.choice([0, 1, 2]) / 2**16, rng.choice([0, 1, 5]) / 2**12
         timeout_s = rng.choice([math.inf, rng.randint(1, 200) / 64])
     else:
-        step = (rng.uniform(1e-3, 0.05), rng.choice([0, rng.uniform(0, 2e-3)]))
-        step += (rng.choice([0, rng.uniform(0, 1e-4)]), rng.choice([0, rng.uniform(0, 1e-3)]))
+        base_s, per_seq_s = rng.uniform(1e-3, 0.05), rng.choice([0, rng.uniform(0, 2e-3)])
+        per_ctx_s = rng.choice([0, rng.uniform(0, 1e-4)])
+        per_prefill_s = rng.choice([0, rng.uniform(0, 1e-3)])
         timeout_s = rng.choice([math.inf, rng.uniform(0.01, 3)])
     block_tokens = rng.choice([1, 2, 4, 16])
     max_num_seqs = rng.choice([1, 2, 3, 5, 8])
     kv_blocks = [UNLIMITED_BLOCKS, 128, max(2, 3 * most_tokens // block_tokens)]
     kv_blocks.append(max(2, most_tokens // block_tokens + rng.randint(0, 6)))
     return Rules(
-        *step,
+        base_s,
+        per_seq_s,
+        per_ctx_s,
+        per_prefill_s,
         max_num_seqs=max_num_seqs,
         chunk_tokens=max_num_seqs + rng.choice([0, 1, 3, 10, 60]),
         kv_blocks=rng.choice(kv_blocks),
@@ -57,10 +61,12 @@ def draw_case(rng: random.Random, *, exact: bool) -> Case:
     most_tokens = rng.choice([6, 20, 60])
     rules = draw_rules(rng, exact=exact, most_tokens=most_tokens)
     n = rng.randint(1, 25)
-    span = rng.choice([1, 20, 200]) if exact else rng.choice([0.01, 0.5, 5.0])
-    arrivals = sorted(
-        rng.randint(0, span) / 64 if exact else rng.uniform(0, span) for _ in range(n)
-    )
+    if exact:
+        span = rng.choice([1, 20, 200])
+        arrivals = sorted(rng.randint(0, span) / 64 for _ in range(n))
+    else:
+        span_s = rng.choice([0.01, 0.5, 5.0])
+        arrivals = sorted(rng.uniform(0, span_s) for _ in range(n))
     rows = []
     for arrival_s in arrivals:
         output = 1 if rng.random() < 0.15 else rng.randint(1, most_tokens)

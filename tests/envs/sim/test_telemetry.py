@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatepilot.envs.schema.fields import FIELDS
-from gatepilot.envs.sim import telemetry
-from gatepilot.envs.sim.accounting import bucket
+from gatepilot.envs.sim import observe
 from gatepilot.envs.sim.faults import Fault
+from gatepilot.envs.sim.quantile import bucket, histogram_quantile
 from gatepilot.envs.sim.state import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
 from gatepilot.envs.workload.request import Requests
 
@@ -37,9 +37,7 @@ def prometheus_quantile(q: float, bounds: list[float], counts: list[int]) -> flo
 
 def quantile(q: float, bounds: list[float], counts: list[int], minimum: int = 1) -> float:
     return float(
-        telemetry.histogram_quantile(
-            q, np.array(bounds, np.float64), np.array(counts, np.int64), minimum
-        )
+        histogram_quantile(q, np.array(bounds, np.float64), np.array(counts, np.int64), minimum)
     )
 
 
@@ -87,7 +85,7 @@ def test_columns_stand_in_the_order_of_the_contract() -> None:
     }
     same = ("ERROR_RATE", "RUNNING", "WAITING", "KV_USAGE", "SAMPLES", "TIME_OF_DAY")
     names |= {name: name.lower() for name in same}
-    columns = {names[name]: getattr(telemetry, name) for name in names}
+    columns = {names[name]: getattr(observe, name) for name in names}
     assert columns == {field.name: k for k, field in enumerate(FIELDS)}
 
 
@@ -125,8 +123,8 @@ def busy_gateway(seed: int) -> tuple[Gateway, float]:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_windows_against_the_outcomes(seed: int) -> None:
     g, end_s = busy_gateway(seed)
-    names = ("request_rate_rps", "samples", "ttft_p95_s", "e2e_p95_s")
-    names += ("prompt_tokens_p50", "prompt_tokens_p95")
+    names = ["request_rate_rps", "samples", "ttft_p95_s", "e2e_p95_s"]
+    names += ["prompt_tokens_p50", "prompt_tokens_p95"]
     rows = []
     t = 0.0
     while t < end_s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,12 @@ from gatepilot.envs.sim.params import UNLIMITED_BLOCKS
 from .sim_kit import Gateway, requests_of
 
 QUIET = requests_of([(9e5, 1, 1)])
-CPU = {"cpu_idle": 0.1, "cpu_per_iteration_s": 0.02, "cpu_per_token_s": 0.004, "cpu_startup": 0.5}
+CPU: dict[str, Any] = {
+    "cpu_idle": 0.1,
+    "cpu_per_iteration_s": 0.02,
+    "cpu_per_token_s": 0.004,
+    "cpu_startup": 0.5,
+}
 
 
 def test_tokens_and_cpu_within_one_long_segment() -> None:
@@ -46,7 +52,7 @@ def test_kv_usage_grows_within_a_segment(seconds: float) -> None:
 
 
 def test_vram_is_weights_and_kv_in_use_over_all() -> None:
-    memory = {"weights_gib": 40.0, "kv_gib": 30.0, "vram_gib": 80.0}
+    memory: dict[str, Any] = {"weights_gib": 40.0, "kv_gib": 30.0, "vram_gib": 80.0}
     g = Gateway([(0.0, 100, 2000)], replicas=1, kv_blocks=1000, **memory)
     g.tick(60.0)
     assert g.seen("vram_utilization") == pytest.approx((40 + 30 * g.seen("kv_usage")) / 80)

@@ -1,9 +1,9 @@
-"""What a scrape of the cluster shows, and what is really so.
+"""What scrapes show of the cluster, and what is really so.
 
-Counters and histograms are cumulative and sampled every scrape interval; shares, rates and quantiles
-are taken over the window between the oldest and the newest sample that are kept. Two rows come out: `seen`,
-what Prometheus would answer, and `truth`, the plant's own, whose P95 is exact and counts those who
-still wait for a first token and are already late.
+Counters and histograms are cumulative and sampled every scrape interval; shares, rates and
+quantiles are taken over the window between the oldest and the newest sample that are kept. Two rows
+come out: `seen`, what Prometheus would answer, and `truth`, the plant's own, whose P95 is exact and
+counts those who still wait for a first token and are already late.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 from .kernel import kernel
 from .kv_cache import blocks_in_use
 from .params import UNLIMITED_BLOCKS
-from .router import bring_all_up
+from .quantile import histogram_quantile, median, select
+from .scrape import steps_done
 from .state import (
     DRAINING,
     E2E_BOUNDS_S,
@@ -63,106 +64,6 @@ from .state import (
     TIME_OF_DAY,
 ) = range(21)
 """Columns of a row; a test holds them equal to the order of `schema.fields.FIELDS`."""
-
-
-@kernel
-def histogram_quantile(q, bounds, counts, minimum):
-    """Prometheus' `histogram_quantile` over counts a bucket: linear inside the bucket that holds the rank.
-
-    The first bucket starts at 0; a rank in the +Inf bucket gives the highest finite bound. NaN with fewer
-    than `minimum` samples. (`promql/quantile.go`, classic histograms.)
-    """
-    finite = bounds.shape[0]
-    total = 0.0
-    for b in range(finite + 1):
-        total += counts[b]
-    if total < minimum or total == 0.0:
-        return np.nan
-    rank = q * total
-    below = 0.0
-    for b in range(finite):
-        if below + counts[b] >= rank and counts[b] > 0:
-            start = bounds[b - 1] if b > 0 else 0.0
-            return start + (bounds[b] - start) * (rank - below) / counts[b]
-        below += counts[b]
-    return bounds[finite - 1]
-
-
-@kernel
-def select(values, n, rank):
-    """The value of that rank (0 is the smallest) among the first n, by Hoare's selection; reorders them."""
-    low, high = 0, n - 1
-    while low < high:
-        pivot = values[(low + high) >> 1]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if rank <= j:
-            high = j
-        elif rank >= i:
-            low = i
-        else:
-            break
-    return values[rank]
-
-
-@kernel
-def median(values, n):
-    """The middle value, or the mean of the two middle ones."""
-    upper = select(values, n, n // 2)
-    return upper if n % 2 == 1 else 0.5 * (select(values, n, n // 2 - 1) + upper)
-
-
-@kernel
-def steps_done(rep, t):
-    """Iterations of the segment under way that have ended by t."""
-    first, growth = rep.first_step_s, rep.step_growth_s
-    lead = first - 0.5 * growth
-    elapsed = t - rep.t0
-    k = int(2.0 * elapsed / (lead + np.sqrt(lead * lead + 2.0 * growth * elapsed)))
-    # the root is right but for its rounding
-    while k > 0 and rep.t0 + k * (first + 0.5 * growth * (k - 1)) > t:
-        k -= 1
-    while rep.t0 + (k + 1) * (first + 0.5 * growth * k) <= t:
-        k += 1
-    return min(k, rep.steps)
-
-
-@kernel
-def scrape(plant):
-    """Samples all counters into the rings."""
-    env, replicas = plant.env, plant.replicas
-    t = env.next_scrape
-    env.next_scrape = t + plant.params.scrape_interval_s
-    bring_all_up(plant, t)
-    place = env.scrapes % plant.scrapes.shape[0]
-    env.scrapes += 1
-    sample = plant.scrapes[place]
-    sample[SCRAPE_TIME] = t
-    sample[SCRAPE_ARRIVED] = env.arrived
-    sample[SCRAPE_FIRST] = env.first_tokens
-    sample[SCRAPE_FAILED] = env.error + env.timeout + env.shed
-    for h in range(3):
-        for b in range(HIST_WIDTH):
-            sample[SCRAPE_HIST + h * HIST_WIDTH + b] = plant.histograms[h, b]
-    for r in range(replicas.shape[0]):
-        rep = replicas[r]
-        line = plant.replica_scrapes[place, r]
-        line[REP_INCARNATION] = 0 if rep.state == OFF else rep.incarnation
-        if rep.state == OFF:
-            continue
-        done = steps_done(rep, t) if plant.next_event[r] < np.inf else 0
-        line[REP_ANSWERS] = rep.answers
-        line[REP_FAILURES] = rep.failures
-        line[REP_ITERATIONS] = rep.count + done
-        line[REP_TOKENS] = rep.tokens + done * (rep.decoding + rep.chunk_step)
 
 
 @kernel
@@ -292,10 +193,10 @@ def _late_waiters(plant, i, now, values, n):
 
 @kernel
 def exact_ttft_p95(plant, now):
-    """Nearest-rank P95 of the first tokens of the window and of the late ones who wait; NaN without any.
+    """Nearest-rank P95 of the window's first tokens and of the late ones who wait; NaN without any.
 
-    Nearest rank makes "P95 > limit" the same as "more than 5 % are over the limit". Samples that have left
-    the window are dropped from the state.
+    Nearest rank makes "P95 > limit" the same as "more than 5 % are over the limit". Samples that
+    have left the window are dropped from the state.
     """
     env, samples = plant.env, plant.samples
     kept = 0

@@ -1,0 +1,261 @@
+"""The project's promised figures, each measured by a command; resumable, stored with hashes.
+
+    python benchmarks/bars.py [NAME ...] [--again]
+
+A bar is run once for a state of the sources: its result is kept in `benchmarks/results/NAME.json` with a
+hash over the package's sources and is not measured again while that hash is the same (`--again` does).
+Bars that need the traces read their folder from GATEPILOT_TRACES.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+FLOORS = ("envs", "reward", "agents", "deploy_bridge", "experiments")
+GATEPILOT = [sys.executable, "-m", "gatepilot.experiments"]
+CONTROLLERS = ("best_fixed", "hpa", "hpa@unit")
+TICKS = "60"
+
+
+class BarError(RuntimeError):
+    """A command of a bar failed, or something that it needs is not here."""
+
+
+def main() -> int:
+    """Runs the bars that are named, or all; 1 if one was missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", choices=[*BARS, []], help="default: all")
+    parser.add_argument("--again", action="store_true", help="measure even what is stored")
+    options = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    missed = []
+    for name in options.names or BARS:
+        stored = RESULTS / f"{name}.json"
+        sources = _sources_hash()
+        if stored.is_file() and not options.again:
+            result = json.loads(stored.read_text())
+            if result["sources"] == sources and result["met"] is not None:
+                _say(f"{name}: stored, met: {result['met']}")
+                missed += [] if result["met"] else [name]
+                continue
+        _say(f"{name} ...")
+        start = time.time()
+        try:
+            met, figures = BARS[name]()
+        except BarError as error:
+            met, figures = None, {"not_run": str(error)}
+        result = {
+            "bar": name,
+            "met": met,
+            "figures": figures,
+            "seconds": round(time.time() - start, 1),
+            "sources": sources,
+        }
+        temporary = stored.with_suffix(".partial")
+        temporary.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(stored)
+        _say(f"{name}: met: {met}; {json.dumps(figures)}")
+        missed += [] if met else [name]
+    return 1 if missed else 0
+
+
+def dynamics() -> tuple[bool, dict[str, Any]]:
+    """Every reference run: p50, p90, p95, p99 of TTFT and e2e within 0.5 % (KV-bound: 3 %)."""
+    folder = _traces().parent / "reference" / "vidur"
+    index = json.loads((folder / "index.json").read_text())
+    worst = {}
+    for name, run in index.items():
+        found = _simulate_reference(folder, name, run)
+        errors = [
+            abs(found[kind][f"p{q}"] / expected - 1)
+            for kind in ("ttft_s", "e2e_s")
+            for q, expected in zip((50, 90, 95, 99), run[f"{kind}_p50_p90_p95_p99"], strict=True)
+        ]
+        worst[name] = max(errors)
+    limits = {name: 0.03 if "kvbound" in name else 0.005 for name in worst}
+    return all(worst[n] <= limits[n] for n in worst), {"worst_relative_error": worst}
+
+
+def speed() -> tuple[bool, dict[str, Any]]:
+    """Run v05: 5 million requests/s on one core; vector env: 10,000 ticks/s at 250 requests a tick."""
+    folder = _traces().parent / "reference" / "vidur"
+    name = "v05-70b-conv-r8-high"
+    run = json.loads((folder / "index.json").read_text())[name]
+    found = [_simulate_reference(folder, name, run) for _ in range(3)]
+    engine = statistics.median(f["requests_per_s"] for f in found)
+    with tempfile.TemporaryDirectory() as work:
+        out = Path(work) / "bench.json"
+        _run([sys.executable, str(ROOT / "benchmarks" / "bench.py"), "--out", str(out)])
+        env = json.loads(out.read_text())["vector_env"]
+    best = max(line["ticks_per_s"] for line in env)
+    load = min(line["requests_per_tick"] for line in env)
+    return engine >= 5e6 and best >= 1e4 and load >= 250, {
+        "engine_requests_per_s": engine,
+        "warm_runs": found[0]["runs"],
+        "env_ticks_per_s": best,
+        "requests_per_tick": load,
+    }
+
+
+def learning() -> tuple[bool, dict[str, Any]]:
+    """PPO, extended, tenants70b, at most 10 minutes: ahead of best-fixed and tuned HPA, interval above 0."""
+    figures = {"tenants70b": _train_and_judge("tenants70b", "tenants70b")}
+    figures["azure70b"] = _train_and_judge("azure70b", "azure70b")
+    main_run = figures["tenants70b"]
+    ahead = all(pair["ci95"][0] > 0 for pair in main_run["pairs"].values())
+    return ahead and main_run["train_wall_s"] <= 600, figures
+
+
+def documented() -> tuple[bool, dict[str, Any]]:
+    """PPO and DQN on the documented observation and reward: reported, whatever they reach."""
+    return True, {
+        config: _train_and_judge(config, "tenants70b")
+        for config in ("tenants70b_documented", "tenants70b_dqn")
+    }
+
+
+def no_cheating() -> tuple[bool, dict[str, Any]]:
+    """Always-open and always-shed never beat best-fixed; with faults on they rank last."""
+    cheats = ("always_open", "always_shed")
+    others = ("best_fixed", "hpa", "hpa@unit", "always_max")
+    figures, met = {}, True
+    for scenario in ("tenants70b", "tenants70b_faults", "azure70b", "demo"):
+        rows = _evaluate((*others, *cheats), scenario)["summary"]
+        returns = {row["policy"]: row["return_mean"] for row in rows}
+        figures[scenario] = returns
+        met &= all(returns[cheat] < returns["best_fixed"] for cheat in cheats)
+        if scenario.endswith("faults"):
+            met &= max(returns[c] for c in cheats) < min(returns[o] for o in others)
+    return met, figures
+
+
+def fresh_machine() -> tuple[bool, dict[str, Any]]:
+    """A clean clone by the README's two commands, without and with the traces beside it."""
+    figures = {}
+    for beside in (False, True):
+        with tempfile.TemporaryDirectory() as work:
+            clone = Path(work) / "checkout"
+            _run(["git", "clone", "--quiet", str(ROOT), str(clone)])
+            if beside:
+                (Path(work) / "shared").symlink_to(_traces().parent)
+            environment = {k: v for k, v in os.environ.items() if not k.startswith("GATEPILOT")}
+            environment["HOME"] = work  # no compiled engine of ours
+            for verb in ("demo", "test"):
+                start = time.time()
+                _run(["make", verb], cwd=clone, env=environment)
+                key = f"{verb}_{'with' if beside else 'without'}_traces_s"
+                figures[key] = round(time.time() - start)
+            if not (clone / "gatepilot-demo" / "report.html").is_file():
+                return False, figures
+    return True, figures
+
+
+BARS: dict[str, Callable[[], tuple[bool, dict[str, Any]]]] = {
+    bar.__name__: bar
+    for bar in (dynamics, speed, no_cheating, learning, documented, fresh_machine)
+}
+
+
+def _train_and_judge(config: str, scenario: str) -> dict[str, Any]:
+    """Trains a configuration and sets its best model against the controllers on test windows."""
+    trained = _json([*GATEPILOT, "train", config, "--json", "--runs", str(ROOT / "runs")])
+    name = f"run:{trained['run_id']}"
+    judged = _evaluate((name, *CONTROLLERS), scenario)
+    pairs = {p["against"]: p for p in judged["pairs"] if p["policy"] == name}
+    keep = ("mean_difference", "ci95", "iqm_difference", "iqm_ci95", "probability_of_improvement")
+    return {
+        "train_wall_s": trained["wall_s"],
+        "steps": trained["steps"],
+        "steps_per_s": trained["steps_per_s"],
+        "summary": {
+            ("learned" if row["policy"] == name else row["policy"]): {
+                key: row[key] for key in ("return_mean", "return_median", "violation_rate", "replica_hours")
+            }
+            for row in judged["summary"]
+        },
+        "pairs": {against: {key: pair[key] for key in keep} for against, pair in pairs.items()},
+    }
+
+
+def _evaluate(policies: tuple[str, ...], scenario: str) -> dict[str, Any]:
+    """`gatepilot evaluate` on test windows of 60 ticks (a scenario's own where it is shorter)."""
+    ticks = [] if scenario == "azure70b" else ["--ticks", TICKS]
+    chosen = [word for policy in policies for word in ("--policy", policy)]
+    return _json(
+        [*GATEPILOT, "evaluate", *chosen, "--scenario", scenario, *ticks, "--json"]
+        + ["--runs", str(ROOT / "runs")]
+    )
+
+
+def _simulate_reference(folder: Path, name: str, run: dict[str, Any]) -> dict[str, Any]:
+    """`gatepilot simulate` with the parameters of a reference run."""
+    with tempfile.TemporaryDirectory() as work:
+        profile = Path(work) / "profile.json"
+        profile.write_text(json.dumps({"step": run["step"]}))
+        options = {
+            "trace": folder / f"{name}.csv.gz",
+            "profile": profile,
+            "replicas": run["replicas"],
+            "router": run["router"],
+            "max-num-seqs": run["max_num_seqs"],
+            "chunk-tokens": run["chunk_tokens"],
+            "kv-blocks": run["kv_blocks"],
+            "block-tokens": run["block_tokens"],
+        }
+        words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+        return _json([*GATEPILOT, "simulate", *words, "--json"])
+
+
+def _json(command: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_run(command))
+    return found
+
+
+def _run(command: list[str], **options: Any) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)  # noqa: S603
+    if done.returncode != 0:
+        raise BarError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def _traces() -> Path:
+    folder = os.environ.get("GATEPILOT_TRACES", "")
+    if not folder or not Path(folder).is_dir():
+        raise BarError("needs the traces: set GATEPILOT_TRACES to their folder")
+    return Path(folder).resolve()
+
+
+def _sources_hash() -> str:
+    """SHA-256 over everything of the package that can change a figure."""
+    digest = hashlib.sha256()
+    files = [p for floor in FLOORS for p in (ROOT / floor).rglob("*") if p.suffix in _SUFFIXES]
+    for path in sorted(files):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+_SUFFIXES = (".py", ".yaml", ".json", ".j2")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    if shutil.which("git") is None:
+        _say("git is not here: the bar fresh_machine cannot run")
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""Speed and memory of the engine and the environment, as ratios measured in one run.
+
+    python benchmarks/bench.py [--out FILE.json] [--quick]
+
+Everything runs on what the project ships; the reference run is added where its folder is found
+(`GATEPILOT_TRACES/../reference/vidur`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+
+from gatepilot.envs.batch import GatewayBatch
+from gatepilot.envs.profiles.profile import load_profile
+from gatepilot.envs.scenario import load_scenario
+from gatepilot.envs.sim.engine import compile_engine, simulate
+from gatepilot.envs.sim.params import EngineParams
+from gatepilot.envs.workload.model import load_model
+from gatepilot.envs.workload.request import Requests, superpose
+from gatepilot.reward.documented import default_reward
+
+PROFILE = "llama-3.1-70b-fp8-h100_sxm-tp2-vllm"
+TICK_RATE_RPS = 20.0
+"""Arrivals a second of the environment's benchmark: 300 a tick of 15 s, above the bar's 250."""
+
+
+def main() -> None:
+    """Runs every part, prints it, and writes the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, help="write the figures as JSON")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the time, rougher figures")
+    options = parser.parse_args()
+    seconds = 0.3 if options.quick else 3.0
+    compile_engine()
+    figures: dict[str, Any] = {}
+    for part in (reference_run, replicas_scaling, load_scaling, vector_env):
+        figures[part.__name__] = found = part(seconds)
+        print(f"\n{part.__doc__.splitlines()[0]}")  # noqa: T201
+        for line in found:
+            print("  " + ", ".join(f"{k} {_short(v)}" for k, v in line.items()))  # noqa: T201
+    if options.out is not None:
+        options.out.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+def reference_run(seconds: float) -> list[dict[str, Any]]:
+    """Engine alone, one core: run v05 of the reference, against the reference's own loop."""
+    folder = Path(os.environ.get("GATEPILOT_TRACES", "")).parent / "reference" / "vidur"
+    if not (folder / "index.json").is_file():
+        return [{"skipped": "no reference runs here"}]
+    run = json.loads((folder / "index.json").read_text())["v05-70b-conv-r8-high"]
+    with gzip.open(folder / "v05-70b-conv-r8-high.csv.gz") as file:
+        table = pyarrow.csv.read_csv(file)
+    columns = [table[c].to_numpy() for c in ("arrival_s", "prompt_tokens", "output_tokens")]
+    requests = Requests(*columns, span_s=float(np.ceil(columns[0][-1])))
+    result = simulate(
+        requests,
+        _params(router=run["router"], kv_blocks=run["kv_blocks"]),
+        replicas=run["replicas"],
+        timing_s=seconds,
+    )
+    return [
+        {
+            "requests_per_s": len(requests) / result.wall_s,
+            "warm_runs": result.runs,
+            "times_the_reference": run["vidur_wall_s"] / result.wall_s,
+        }
+    ]
+
+
+def replicas_scaling(seconds: float) -> list[dict[str, Any]]:
+    """Cost a request at the same load a replica, 1 to 64 replicas, relative to 1."""
+    lines = []
+    for router in ("least_outstanding", "fewest_waiting"):
+        base = None
+        for replicas in (1, 4, 16, 64):
+            requests = _conversation(rate_rps=4.0 * replicas, requests=20_000)
+            result = simulate(
+                requests, _params(router=router), replicas=replicas, timing_s=seconds / 8
+            )
+            cost = result.wall_s / len(requests)
+            base = base or cost
+            lines.append({"router": router, "replicas": replicas, "relative_cost": cost / base})
+    return lines
+
+
+def load_scaling(seconds: float) -> list[dict[str, Any]]:
+    """Cost a request on 16 replicas, load 1 to 100, relative to load 1."""
+    lines = []
+    base = None
+    for load in (1, 10, 50, 100):
+        requests = _conversation(rate_rps=0.7 * load, requests=20_000)
+        result = simulate(requests, _params(), replicas=16, timing_s=seconds / 4)
+        cost = result.wall_s / len(requests)
+        base = base or cost
+        lines.append({"load": load, "relative_cost": cost / base})
+    return lines
+
+
+def vector_env(seconds: float) -> list[dict[str, Any]]:
+    """Vector env with gateway, telemetry, observation and reward: ticks a second on 1 and 2 threads."""
+    scenario = load_scenario("azure70b")
+    workload = replace(scenario.workload, trace=None)
+    scenario = replace(scenario, workload=workload)
+    requests = _conversation(rate_rps=TICK_RATE_RPS, requests=100_000)
+    lines: list[dict[str, Any]] = []
+    for n_envs, threads in ((64, 1), (64, 2), (256, 2)):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        batch = GatewayBatch(
+            scenario,
+            n_envs,
+            reward_fn=default_reward,
+            episode_ticks=240,
+            threads=threads,
+            requests=[requests],
+        )
+        batch.reset()
+        hold = np.ones((n_envs, 2), np.int64)
+        batch.step(hold)
+        ticks, arrived = 0, 0
+        start = time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            step = batch.step(hold)
+            ticks += n_envs
+            arrived += int(step.info["arrived"].sum())
+            if step.truncated.any():
+                batch.reset()
+        elapsed = time.perf_counter() - start
+        speed = ticks / elapsed
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        lines.append(
+            {
+                "envs": n_envs,
+                "threads": threads,
+                "ticks_per_s": speed,
+                "requests_per_tick": arrived / ticks,
+                "relative_speed": speed / (lines[0]["ticks_per_s"] if lines else speed),
+                "peak_memory_growth_mib": max(after - before, 0) / 1024,
+            }
+        )
+    return lines
+
+
+def _params(**changes: Any) -> EngineParams:
+    """A 70B replica."""
+    profile = load_profile(PROFILE)
+    steps = {
+        "base_s": profile.base_s,
+        "per_seq_s": profile.per_seq_s,
+        "per_ctx_token_s": profile.per_ctx_token_s,
+        "per_prefill_token_s": profile.per_prefill_token_s,
+    }
+    return EngineParams(**{**steps, **changes})
+
+
+def _conversation(*, rate_rps: float, requests: int) -> Requests:
+    """The shipped conversation model at a rate, as many requests."""
+    model = load_model("azure-conv-2023")
+    own = model.sample(0.0, model.span_s, 1)
+    scaled = superpose(own, rate_rps / own.mean_rate_rps, seed=1, max_shift_s=300.0)
+    repeats = -(-requests // len(scaled))
+    arrivals = np.concatenate([scaled.arrival_s + k * scaled.span_s for k in range(repeats)])
+    return Requests(
+        arrivals[:requests],
+        np.tile(scaled.prompt_tokens, repeats)[:requests],
+        np.tile(scaled.output_tokens, repeats)[:requests],
+        float(np.ceil(arrivals[requests - 1])),
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) and value < 1000 else (
+        f"{value:,.0f}" if isinstance(value, float) else str(value)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The files in a run's folder that say what it is. They are enough to use its policy elsewhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..agents.config import ConfigError, TrainingConfig, parse_config
+from ..envs.scenario import Scenario
+from ..envs.scenario_file import ScenarioError, read_yaml
+from ..envs.schema.fingerprint import Contract
+from .config import to_yaml
+from .provenance import Provenance
+
+CONFIG_FILE: Final = "config.yaml"
+SCENARIO_FILE: Final = "scenario.yaml"
+CONTRACT_FILE: Final = "contract.json"
+PROVENANCE_FILE: Final = "provenance.json"
+
+
+class RunError(ValueError):
+    """A run that cannot be found, opened or used: one line."""
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The folder of one run."""
+
+    run_id: str
+    folder: Path
+
+    def write(
+        self,
+        config: TrainingConfig,
+        scenario: Scenario,
+        contract: Contract,
+        provenance: Provenance,
+    ) -> None:
+        """Makes the folder and writes down what the run is.
+
+        Args:
+            config: What is trained.
+            scenario: On what.
+            contract: Under which contract.
+            provenance: By which code and command.
+        """
+        self.folder.mkdir(parents=True)
+        identity = contract.as_dict() | {"fingerprint": contract.fingerprint}
+        for name, text in {
+            CONFIG_FILE: to_yaml(config),
+            SCENARIO_FILE: to_yaml(scenario),
+            CONTRACT_FILE: json.dumps(identity, indent=1),
+            PROVENANCE_FILE: json.dumps(asdict(provenance), indent=1),
+        }.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+
+    def config(self) -> TrainingConfig:
+        """The configuration the run was started with.
+
+        Raises:
+            RunError: Its file is missing or damaged.
+        """
+        path = self.folder / CONFIG_FILE
+        try:
+            return parse_config(read_yaml(path), where=path.name)
+        except (ScenarioError, ConfigError) as error:
+            raise RunError(f"run {self.run_id}: {error}") from error
+
+    def scenario_text(self) -> str:
+        """The scenario the run was started on, as YAML.
+
+        Raises:
+            RunError: Its file is missing.
+        """
+        return self._text(SCENARIO_FILE)
+
+    def contract(self) -> Contract:
+        """The contract the run's policy was trained under.
+
+        Raises:
+            RunError: Its file is missing or damaged, or this version of the code observes or acts
+                otherwise.
+        """
+        try:
+            content: dict[str, Any] = json.loads(self._text(CONTRACT_FILE))
+            recorded = str(content["fingerprint"])
+            contract = Contract(
+                observation=self.config().observation_spec,
+                control_interval_s=content["control_interval_s"],
+                window_s=content["window_s"],
+                minimum_samples=content["minimum_samples"],
+            )
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise RunError(f"run {self.run_id}: {CONTRACT_FILE} is damaged") from error
+        if contract.fingerprint != recorded:
+            raise RunError(
+                f"run {self.run_id}: trained under contract {recorded[:12]}, but this version of "
+                f"gatepilot has {contract.fingerprint[:12]}: train it again"
+            )
+        return contract
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.folder / name).read_text(encoding="utf-8")
+        except OSError as error:
+            raise RunError(
+                f"run {self.run_id}: {name} cannot be read ({error.strerror})"
+            ) from error

@@ -1,0 +1,67 @@
+"""YAML maps onto the configuration one to one; what is wrong is said in one line."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from gatepilot.agents.config import ConfigError, TrainingConfig, parse_config, replaced
+from gatepilot.envs.schema.observation import ObservationSpec
+
+MINIMAL: dict[str, Any] = {"name": "x", "scenario": "demo"}
+
+
+def test_defaults_are_the_recipe() -> None:
+    config = parse_config(MINIMAL, where="x.yaml")
+    assert config == TrainingConfig("x", "demo")
+    assert config.n_envs * config.ppo.n_steps == 8192
+    assert config.observation_spec == ObservationSpec("extended", 1)
+    assert parse_config(asdict(config), where="x.yaml") == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"algo": "sac"}, r"x.yaml: algo: 'sac'.*'ppo' or 'dqn'"),
+        ({"ppo": {"gama": 0.9}}, "x.yaml: ppo.gama: unknown key; did you mean gamma?"),
+        ({"colour": "red"}, "x.yaml: colour: unknown key; known: name, scenario"),
+        ({"steps": -5}, "x.yaml: steps: -5"),
+        ({"steps": "8"}, "x.yaml: steps: '8'"),
+        ({"n_envs": True}, "x.yaml: n_envs: True"),
+        ({"seed": -1}, "x.yaml: seed: -1"),
+        ({"observation": "full"}, "x.yaml: observation: 'full'"),
+        ({"frame_stack": 0}, "x.yaml: frame_stack: 0"),
+        ({"reward_scale": 0}, "x.yaml: reward_scale: 0"),
+        ({"ppo": {"gamma": 1.5}}, "x.yaml: ppo.gamma: 1.5"),
+        ({"ppo": {"hidden": [64, 0]}}, "x.yaml: ppo.hidden.1: 0"),
+        ({"ppo": {"batch_size": 500}}, r"x.yaml: ppo.batch_size: 500 must divide.*\(8192\)"),
+        ({"dqn": {"exploration_fraction": 0}}, "x.yaml: dqn.exploration_fraction: 0"),
+        ({"validation": {"windows": 0}}, "x.yaml: validation.windows: 0"),
+        ({"ppo": 3}, "x.yaml: ppo: 3"),
+        ({"learning_rate": float("nan")}, "x.yaml: learning_rate: unknown key"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        parse_config(MINIMAL | changes, where="x.yaml")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_missing_keys_and_no_keys_at_all() -> None:
+    with pytest.raises(ConfigError, match=r"x\.yaml: scenario: missing"):
+        parse_config({"name": "x"}, where="x.yaml")
+    with pytest.raises(ConfigError, match=r"x\.yaml: expected keys and values"):
+        parse_config(["name"], where="x.yaml")
+
+
+def test_batch_size_matters_to_ppo_alone() -> None:
+    config = parse_config(MINIMAL | {"algo": "dqn", "ppo": {"batch_size": 500}}, where="x.yaml")
+    assert config.algo == "dqn"
+
+
+def test_replaced_checks_and_leaves_none_alone() -> None:
+    config = parse_config(MINIMAL, where="x.yaml")
+    assert replaced(config, where="command line", seed=0, steps=None).steps == config.steps
+    assert replaced(config, where="command line", seed=7).seed == 7
+    with pytest.raises(ConfigError, match="command line: steps: 0"):
+        replaced(config, where="command line", steps=0)

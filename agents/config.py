@@ -56,9 +56,10 @@ class PPOConfig:
     """Length to which a gradient is shortened."""
     hidden: Layers = (64, 64)
     """Units of the layers, the same for policy and value network."""
-    no_change_bias: NotNegative = 2.0
-    """Logit by which both heads prefer "no change" before anything is learned: 2 makes it 79 % of
-    the choices; 0 starts as a random walk over replicas and threshold."""
+    no_change_bias: tuple[NotNegative, NotNegative] = (0.0, 3.0)
+    """Logits by which the scaling head and the threshold head prefer "no change" before anything
+    is learned. 3 makes it 91 % of the choices: the threshold rests unless moving it pays. On the
+    scaling head a bias only delays learning: for long, the most probable action is then none."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class TrainingConfig:
     """Factor on the reward that the learner gets. A positive constant multiplies the return of
     every policy alike, so their order stays; it keeps value targets near 1. Reports are
     unscaled."""
-    threshold_rest: NotNegative = 0.002
+    threshold_rest: NotNegative = 0.01
     """Learning aid: price of one threshold step away from the scenario's start, a tick, while
     nothing fails. Nothing else tells thresholds apart in clean traffic, where they drift. 0:
     off."""
@@ -144,9 +145,9 @@ class TrainingConfig:
     """Times the training range's traffic is laid out anew (other shifts of the copies); each
     episode draws one. A range whose traffic is not superposed has one."""
     load_scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0,)
-    """Factors on the scenario's rate, each of which is laid out `workloads` times: a day has few busy
-    hours, and a policy must have seen more of them than one range holds. Validation and test keep
-    the scenario's own rate."""
+    """Factors on the scenario's rate, each of which is laid out `workloads` times: for policies
+    that must hold at other loads than one range has. Validation and test keep the scenario's own
+    rate."""
     steps: Count = 1_000_000
     """Ticks over all environments."""
     seed: Annotated[int, Field(ge=0)] = 0

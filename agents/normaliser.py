@@ -1,8 +1,8 @@
-"""Observations brought to mean 0 and spread 1 inside the network, so that it is saved with its weights.
+"""Observations brought to mean 0 and spread 1 inside the network, saved with its weights.
 
 One replica more moves a raw entry by 0.03 and a busy service its rate by 0.3: without this a small
-network sees the second long before the first. The figures are taken once, before training, and then frozen:
-the same numbers hold in training, evaluation and export.
+network sees the second long before the first. The figures are taken once, before training, and then
+frozen: the same numbers hold in training, evaluation and export.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..envs.batch import GatewayBatch
 SAMPLE_TICKS: Final = 240
 """Ticks of every environment that the figures are taken from."""
 CHANGE_SHARE: Final = 0.2
-"""Share of ticks in which each head makes a step, up or down alike: a slow walk over the settings."""
+"""Share of ticks in which each head makes a step, up or down alike: a slow walk."""
 LEAST_SPREAD: Final = 0.02
 """Spread below which an entry counts as constant and is only shifted."""
 CLIP: Final = 5.0
@@ -74,10 +74,8 @@ def observation_figures(
     return entries.mean(axis=0), spread
 
 
-def set_figures(
-    policy: BasePolicy, mean: NDArray[np.float32], spread: NDArray[np.float32]
-) -> None:
-    """Writes the figures into every standardiser of a network (DQN has one in each of its two nets)."""
+def set_figures(policy: BasePolicy, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:
+    """Writes the figures into every standardiser of a network; DQN has one in each of its two."""
     for module in policy.modules():
         if isinstance(module, Standardiser):
             module.mean.copy_(torch.as_tensor(mean))

@@ -24,7 +24,7 @@ def make_ppo(config: PPOConfig, env: GatewayVecEnv, *, seed: int, device: str) -
         device: A torch device.
 
     Returns:
-        The learner; its policy prefers "no change" on both heads.
+        The learner; its policy prefers "no change" as far as the configuration says.
     """
     model = PPO(
         "MlpPolicy",
@@ -60,10 +60,10 @@ def policy_kwargs(config: PPOConfig) -> dict[str, Any]:
     }
 
 
-def _prefer_no_change(action_net: torch.nn.Module, bias: float) -> None:
+def _prefer_no_change(action_net: torch.nn.Module, biases: tuple[float, ...]) -> None:
     """Adds a bias to the logit of index 1 of each head; the last layer's weights start near 0."""
     logits = action_net.get_parameter("bias")
     first_of_head = [sum(ACTION_DIMS[:head]) for head in range(len(ACTION_DIMS))]
     with torch.no_grad():
-        for start, index in zip(first_of_head, NO_CHANGE, strict=True):
+        for start, index, bias in zip(first_of_head, NO_CHANGE, biases, strict=True):
             logits[start + index] += bias

@@ -196,7 +196,7 @@ def _reward(config: TrainingConfig) -> RewardFn:
 def _workloads(
     config: TrainingConfig, scenario: Scenario, traces_dir: Path | None
 ) -> list[Requests]:
-    """The training range's load at every scale, laid out several times where that gives other traffic."""
+    """The training range's load at every scale, laid out anew where that gives other traffic."""
     count = config.workloads if can_redraw(scenario, traces_dir) else 1
     words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM))
     seeds = iter(words.generate_state(count * len(config.load_scales)).tolist())

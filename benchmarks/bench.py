@@ -109,7 +109,7 @@ def load_scaling(seconds: float) -> list[dict[str, Any]]:
 
 
 def vector_env(seconds: float) -> list[dict[str, Any]]:
-    """Vector env with gateway, telemetry, observation and reward: ticks a second on 1 and 2 threads."""
+    """Vector env with gateway, telemetry, observation, reward: ticks/s on 1 and 2 threads."""
     scenario = load_scenario("azure70b")
     workload = replace(scenario.workload, trace=None)
     scenario = replace(scenario, workload=workload)
@@ -152,7 +152,7 @@ def vector_env(seconds: float) -> list[dict[str, Any]]:
     return lines
 
 
-def _params(**changes: Any) -> EngineParams:
+def _params(**changes: Any) -> EngineParams:  # noqa: ANN401
     """A 70B replica."""
     profile = load_profile(PROFILE)
     steps = {
@@ -179,9 +179,11 @@ def _conversation(*, rate_rps: float, requests: int) -> Requests:
     )
 
 
-def _short(value: Any) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) and value < 1000 else (
-        f"{value:,.0f}" if isinstance(value, float) else str(value)
+def _short(value: object) -> str:
+    return (
+        f"{value:,.4g}"
+        if isinstance(value, float) and value < 1000
+        else (f"{value:,.0f}" if isinstance(value, float) else str(value))
     )
 
 

@@ -1,4 +1,4 @@
-"""The engine compiles itself on first use, for about a minute: say so instead of seeming to hang."""
+"""The engine compiles itself on first use, for a minute or so: say so rather than seem to hang."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, SymmetricalLogLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
 from numpy.typing import NDArray
 
 from ..agents.statistics import Interval, Values
@@ -31,6 +31,7 @@ COLORS: Final = (
 FAR: Final = 8.0
 """How many times the middle one a value must be for an axis to become logarithmic outside."""
 _GREY: Final = "#9aa3ad"
+_PERCENT_TICKS: Final = (0, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _STYLE: Final[dict[str, Any]] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
@@ -104,6 +105,8 @@ def pareto_plot(summary: Sequence[Summary], colors: Mapping[str, str]) -> Figure
     ax.step(*zip(*corners, strict=True), where="post", color=_GREY, lw=1, ls="--", zorder=0)
     ax.set_yscale("symlog", linthresh=1.0, linscale=0.8)
     ax.set_ylim(bottom=-0.05)
+    ax.yaxis.set_major_locator(FixedLocator(_PERCENT_TICKS))
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter("{x:g}")
     ax.set_xlabel("Replica-hours per episode (fewer is cheaper)")
     ax.set_ylabel("Violating ticks, % (linear up to 1)")

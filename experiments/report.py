@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
 
 from ..agents.episodes import Outcomes
 from ..agents.trial import Trial
@@ -20,7 +19,7 @@ from .files import replacing
 from .results import Pair, Summary, matrix
 from .study import Study
 from .timeline import telling_windows, timeline_plot
-from .wording import short, spanned, verdict_line
+from .wording import short, signed, spanned, verdict_line
 
 TIMELINE_POLICIES: Final = 4
 """Policies side by side in a course: more cannot be told apart."""
@@ -36,10 +35,10 @@ class Picture:
     svg: str
 
     @property
-    def source(self) -> Markup:
+    def source(self) -> str:
         """The plot as a data address: it keeps its ids to itself."""
         data = base64.b64encode(self.svg.encode()).decode()
-        return Markup(f"data:image/svg+xml;base64,{data}")  # noqa: S704  # our own SVG, encoded
+        return f"data:image/svg+xml;base64,{data}"
 
 
 def write_report(study: Study, path: Path) -> None:
@@ -48,9 +47,8 @@ def write_report(study: Study, path: Path) -> None:
     Raises:
         OutputError: The folder does not exist or cannot be written to.
     """
-    html = render(study)
     with replacing(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+        temporary.write_text(render(study), encoding="utf-8")
 
 
 def render(study: Study) -> str:
@@ -63,7 +61,12 @@ def render(study: Study) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short": short, "spanned": spanned, "as_json": _as_json}
+    environment.filters |= {
+        "short": short,
+        "signed": signed,
+        "spanned": spanned,
+        "as_json": _as_json,
+    }
     colors = plots.color_of([row.policy for row in results.summary])
     return environment.get_template(_TEMPLATE).render(
         results=results,

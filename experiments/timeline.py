@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from ..agents.episodes import Outcomes
@@ -54,7 +54,7 @@ def timeline_plot(
             f"{short(policy)}: return {played.returns[window]:.1f}, {share:.1f} % of ticks "
             f"violate, {played.replica_hours[window]:.1f} replica-hours"
         )
-    axes[1].legend(loc="upper right", ncols=3)
+    axes[1].legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=3, borderaxespad=0)
     _latency(axes[-2], outcomes, window, minutes, colors, latency_limit_s)
     _threshold(axes[-1], outcomes, window, minutes, colors)
     axes[-1].set_xlabel("Minutes since the start of the window")
@@ -86,6 +86,7 @@ def _replicas(
     )
     ax.step(minutes, requested, where="pre", color=color, lw=1.4, label="requested")
     ax.set_ylim(0, max_replicas + 0.5)
+    ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     ax.set_ylabel("replicas")
 
 

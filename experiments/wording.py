@@ -21,6 +21,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def signed(value: float) -> str:
+    """A difference with its sign; what rounds to nothing has none."""
+    return f"{value:+.2f}" if round(value, 2) else "0.00"
+
+
 def spanned(interval: Interval, factor: float = 1.0, digits: int = 1) -> str:
     """An interval as `low to high`; a dash where there is none."""
     if interval is None:
@@ -34,8 +39,8 @@ def verdict_line(pair: Pair) -> str:
     found, ours, theirs = pair.comparison, short(pair.policy), short(pair.against)
     windows = counted(found.windows, "window")
     figures = (
-        f"mean difference {found.mean_difference:+.2f} a window "
-        f"(95 % interval {spanned(found.ci95, digits=2)}), IQM {found.iqm_difference:+.2f}, "
+        f"mean difference {signed(found.mean_difference)} a window "
+        f"(95 % interval {spanned(found.ci95, digits=2)}), IQM {signed(found.iqm_difference)}, "
         f"better in {100 * found.probability_of_improvement:.0f} % of {windows}"
     )
     match found.verdict:

@@ -1,6 +1,6 @@
 """Autoreset, seeds, staggering, and restoring at any tick."""
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ N, TICKS = 4, 8
 HOLD = np.ones((N, 2), np.int64)
 
 
-def make(seed: int = 3, **options: float) -> tuple[GatewayVecEnv, FakeBatch]:
+def make(seed: int = 3, **options: Any) -> tuple[GatewayVecEnv, FakeBatch]:  # noqa: ANN401
     batch = FakeBatch(N, TICKS)
     return GatewayVecEnv(cast(GatewayBatch, batch), seed=seed, **options), batch
 
 
 def run(env: GatewayVecEnv, ticks: int) -> list[NDArray[np.float32]]:
-    return [env.step(HOLD)[0] for _ in range(ticks)]
+    return [np.asarray(env.step(HOLD)[0]) for _ in range(ticks)]
 
 
 def test_spaces() -> None:
@@ -55,7 +55,8 @@ def test_truncation_is_not_an_end_and_the_next_episode_has_begun() -> None:
     env, batch = make()
     env.reset()
     env.step(HOLD)
-    observation, _, done, infos = env.step(HOLD)
+    returned, _, done, infos = env.step(HOLD)
+    observation = np.asarray(returned)
     assert done.tolist() == [True, False, False, False]
     assert infos[0]["TimeLimit.truncated"] is True
     old_seed, new_seed = batch.resets[0][1][0], batch.resets[1][1][0]
@@ -93,7 +94,7 @@ def test_restored_environment_goes_on_as_the_saved_one(ticks: int) -> None:
     expected = env.reset()
     rng = np.random.default_rng(0)
     for _ in range(ticks):
-        expected = env.step(rng.integers(3, size=(N, 2)))[0]
+        expected = np.asarray(env.step(rng.integers(3, size=(N, 2)))[0])
     copy, copied_batch = make()
     assert copy.restore(env.state()).tolist() == expected.tolist()
     for name in ("ticks", "seeds"):

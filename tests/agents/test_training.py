@@ -73,8 +73,8 @@ def test_loaded_policy_acts_as_the_saved_one(algo: str, tmp_path: Path) -> None:
     result = training.run(tmp_path, ListRecorder())
     training._model.set_parameters(str(result.model_path))
     spec = config.observation_spec
-    observation = np.random.default_rng(0).uniform(spec.low, spec.high, (100, len(spec.low)))
-    observation = observation.astype(np.float32)
+    drawn = np.random.default_rng(0).uniform(spec.low, spec.high, (100, len(spec.low)))
+    observation = drawn.astype(np.float32)
     policy = load_policy(result.model_path, config)
     actions = policy.act(observation)
     assert actions.shape == (100, 2)

@@ -1,6 +1,6 @@
 """An episode that is cut off is no failure: learners bootstrap from its last observation."""
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_dqn_stores_truncations_as_no_end_with_the_terminal_observation() -> Non
     model = make_dqn(config, environment(flat_actions=True), seed=0, device="cpu")
     model.set_logger(Logger(None, []))
     seen = Rollout()
-    model.learn(16, callback=seen, log_interval=None)
+    model.learn(16, callback=seen, log_interval=1000)
     buffer = model.replay_buffer
     assert buffer is not None
     for tick, (dones, infos) in enumerate(seen.steps):
@@ -87,15 +87,11 @@ def test_dqn_explores_in_each_environment_on_its_own() -> None:
     assert np.mean(differing) == pytest.approx(0.5 * 8 / 9, abs=0.03)
 
 
-def test_untrained_ppo_prefers_no_change_on_both_heads() -> None:
+def test_untrained_ppo_prefers_no_change_as_far_as_it_is_told() -> None:
     env = environment()
-    model = make_ppo(PPOConfig(n_steps=8, batch_size=16), env, seed=0, device="cpu")
-    observation = torch.as_tensor(env.reset() / 1000)
-    heads = model.policy.get_distribution(observation).distribution
-    for head in heads:
-        assert head.probs[:, 1].detach().numpy() == pytest.approx(0.787, abs=0.02)
-    model = make_ppo(
-        PPOConfig(n_steps=8, batch_size=16, no_change_bias=0.0), env, seed=0, device="cpu"
-    )
-    heads = model.policy.get_distribution(observation).distribution
-    assert heads[0].probs[:, 1].detach().numpy() == pytest.approx(1 / 3, abs=0.02)
+    config = PPOConfig(n_steps=8, batch_size=16, no_change_bias=(0.0, 2.0))
+    model = make_ppo(config, env, seed=0, device="cpu")
+    heads: Any = model.policy.get_distribution(torch.as_tensor(env.reset() / 1000)).distribution
+    assert len(heads) == 2
+    for head, expected in zip(heads, (1 / 3, 0.787), strict=True):
+        assert head.probs[:, 1].detach().numpy() == pytest.approx(expected, abs=0.02)

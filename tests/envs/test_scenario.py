@@ -113,6 +113,17 @@ def test_the_models_span_is_the_range_where_none_is_given() -> None:
     assert scenario.range_s == (0, 86400)
 
 
+def test_multiples_of_the_scrape_interval_may_have_decimals() -> None:
+    scenario = parse_scenario(
+        content(
+            telemetry={"scrape_interval_s": 0.1, "window_s": 0.7},
+            control={"tick_s": 0.3, "warmup_s": 0.0},
+        ),
+        where="f",
+    )
+    assert scenario.control.tick_s == 0.3
+
+
 def test_round_trip() -> None:
     scenario = load_scenario("tenants70b_faults")
     assert parse_scenario(dataclasses.asdict(scenario), where="again") == scenario
@@ -162,6 +173,20 @@ def test_round_trip() -> None:
         ({"telemetry": {"window_s": 2.0}}, "telemetry.window_s: 2.0 must not be below"),
         ({"control": {"tick_s": float("nan")}}, "control.tick_s: nan should be a finite number"),
         ({"control": {"tick_s": 0}}, "control.tick_s: 0 should be greater than 0"),
+        (
+            {"control": {"tick_s": 12.0}},
+            "control.tick_s: 12.0 must be a multiple of telemetry.scrape_interval_s (5.0)",
+        ),
+        ({"control": {"warmup_s": 61.0}}, "bad.yaml: control.warmup_s: 61.0 must be a multiple of"),
+        ({"control": {"tick_s": 2.5}}, "bad.yaml: control.tick_s: 2.5 must be a multiple of"),
+        (
+            {"telemetry": {"window_s": 64.0, "scrape_interval_s": 8.0}},
+            "control.tick_s: 15.0 must be a multiple of telemetry.scrape_interval_s (8.0)",
+        ),
+        (
+            {"telemetry": {"window_s": 62.0}},
+            "bad.yaml: telemetry.window_s: 62.0 must be a multiple",
+        ),
         ({"workload": {}}, "bad.yaml: workload.trace: give a trace, a model, or both"),
         ({"workload": {"trace": "t.csv"}}, "bad.yaml: workload.to_s: needed where no model"),
         (

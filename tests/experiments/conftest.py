@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from mlflow import MlflowClient
 
 from gatepilot.agents.episodes import Outcomes, episodes_of

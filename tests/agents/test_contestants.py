@@ -1,0 +1,159 @@
+"""Who takes part: the best constant, tuned controllers, and learned policies under one contract."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gatepilot.agents.contestants import (
+    BestFixed,
+    FixedCount,
+    Learned,
+    Performance,
+    PolicyError,
+    Preparation,
+    TrainedPolicy,
+    TunedController,
+    parse_contestant,
+)
+from gatepilot.agents.evaluation import Progress, no_progress
+from gatepilot.agents.trial import Trial, prepare_trial
+from gatepilot.agents.tuning import tuning_trial
+from gatepilot.envs.scenario import Scenario
+from gatepilot.envs.schema.fingerprint import Contract
+from gatepilot.envs.schema.observation import ObservationSpec
+
+TICKS = 10
+
+
+@dataclass
+class Journal:
+    """Remembers what was started."""
+
+    asked: list[str] = field(default_factory=list)
+
+    def start(self, what: str, ticks: int) -> Progress:
+        assert ticks > 0
+        self.asked.append(what)
+        return no_progress
+
+
+@dataclass
+class Always:
+    """Chooses one action for ever."""
+
+    action: tuple[int, int]
+
+    def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
+        return np.tile(np.array(self.action, np.int64), (len(observation), 1))
+
+
+@pytest.fixture(scope="module")
+def trial(small: Scenario) -> Trial:
+    return prepare_trial(small, split="test", ticks=TICKS, windows=3, seed=1)
+
+
+@pytest.fixture
+def preparation(small: Scenario, tmp_path: Path) -> Preparation:
+    return Preparation(lambda: tuning_trial(small, 4, None), tmp_path, Journal())
+
+
+@pytest.fixture
+def no_training(tmp_path: Path) -> Preparation:
+    def forbidden() -> Trial:
+        raise AssertionError
+
+    return Preparation(forbidden, tmp_path, Journal())
+
+
+def trained(
+    trial: Trial, seed: int, action: tuple[int, int] = (1, 1), frame_stack: int = 1
+) -> TrainedPolicy:
+    observation = ObservationSpec("documented", frame_stack)
+    telemetry = trial.scenario.telemetry
+    contract = Contract(observation, trial.tick_s, telemetry.window_s, telemetry.minimum_samples)
+    return TrainedPolicy(Always(action), observation, contract.fingerprint, seed)
+
+
+def means(performance: Performance) -> list[float]:
+    return [float(outcomes.returns.mean()) for _, outcomes in performance.runs]
+
+
+def test_names_are_understood(trial: Trial) -> None:
+    runs = {"a": trained(trial, 1), "b": trained(trial, 2)}
+    for text, kind in {
+        "best_fixed": BestFixed,
+        "fixed:3": FixedCount,
+        "hpa": TunedController,
+        "hpa@unit": TunedController,
+        "fixed": TunedController,
+        "run:a": Learned,
+        "run:a,b": Learned,
+    }.items():
+        found = parse_contestant(text, runs.__getitem__)
+        assert isinstance(found, kind)
+        assert found.label == text
+    with pytest.raises(PolicyError, match="two runs have the same training seed"):
+        parse_contestant("run:a,b", lambda _: trained(trial, 1))
+
+
+def test_the_best_constant_is_chosen_on_the_very_windows(
+    trial: Trial, no_training: Preparation
+) -> None:
+    every = [
+        means(FixedCount(f"fixed:{count}", count).play(trial, no_training))[0]
+        for count in range(1, trial.limits.max_replicas + 1)
+    ]
+    best = BestFixed("best_fixed").play(trial, no_training)
+    assert means(best) == [max(every)]
+    assert best.settings == {"replicas": 1 + int(np.argmax(every))}
+    assert best.runs[0][0] is None
+
+
+def test_a_rule_with_a_grid_is_tuned_and_one_without_is_not(
+    trial: Trial, preparation: Preparation, no_training: Preparation
+) -> None:
+    tuned = TunedController("fixed@unit").play(trial, preparation)
+    assert isinstance(preparation.reporter, Journal)
+    assert preparation.reporter.asked == ["tuning fixed@unit", "fixed@unit"]
+    assert tuned.settings["replicas"] in range(1, 7)
+    plain = TunedController("do_nothing").play(trial, no_training)
+    assert plain.settings == {}
+
+
+def test_a_constant_plays_its_number(trial: Trial, no_training: Preparation) -> None:
+    ((_, outcomes),) = FixedCount("fixed:6", 6).play(trial, no_training).runs
+    np.testing.assert_allclose(outcomes.replica_hours, 6 * TICKS * 15 / 3600)
+    FixedCount("fixed:6", 6).check(trial)
+    for outside in (0, 7):
+        with pytest.raises(PolicyError, match=rf"fixed:{outside}: small allows 1 to 6 replicas"):
+            FixedCount(f"fixed:{outside}", outside).check(trial)
+
+
+def test_every_training_seed_plays_for_itself(trial: Trial, no_training: Preparation) -> None:
+    members = (trained(trial, 4, (1, 1)), trained(trial, 9, (2, 1)))
+    performance = Learned("run:a,b", members).play(trial, no_training)
+    (first, still), (second, rising) = performance.runs
+    assert (first, second) == (4, 9)
+    assert (still.changes == 0).all()
+    start = trial.scenario.cluster.start_replicas
+    assert (rising.changes == trial.limits.max_replicas - start).all()
+    assert (rising.replica_hours > still.replica_hours).all()
+
+
+def test_a_learned_policy_is_bound_to_its_contract(small: Scenario, trial: Trial) -> None:
+    learned = Learned("run:a", (trained(trial, 1), trained(trial, 2, frame_stack=2)))
+    learned.check(trial)
+    telemetry = small.telemetry
+    for other in (
+        replace(small, control=replace(small.control, tick_s=30.0)),
+        replace(small, telemetry=replace(telemetry, window_s=90.0)),
+        replace(small, telemetry=replace(telemetry, minimum_samples=5)),
+    ):
+        elsewhere = replace(trial, scenario=other)
+        with pytest.raises(PolicyError, match=r"run:a: trained under contract \w{12}, but small"):
+            learned.check(elsewhere)
+    busier = replace(small, cluster=replace(small.cluster, max_replicas=9, cold_start_s=5.0))
+    learned.check(replace(trial, scenario=busier))

@@ -1,0 +1,61 @@
+"""Tricks must not pay: to shed everything, or to hold the breaker as sensitive as it can be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gatepilot.agents.baselines.fixed import FixedParams
+from gatepilot.agents.baselines.registry import ControllerParams, make_controller
+from gatepilot.agents.evaluation import MakeController, play_controllers
+from gatepilot.agents.trial import Trial, prepare_trial
+from gatepilot.envs.scenario import FaultSpec, Scenario
+
+TRICKS = ("always_open", "always_shed")
+HONEST = ("do_nothing", "always_max")
+BAD_REPLICA = FaultSpec("replica_errors", (0.2, 1.0), 180.0, mean_interval_s=300.0)
+BROWN_OUT = FaultSpec("brown_out", (0.05, 0.15), 120.0, mean_interval_s=400.0)
+FAULTS = {
+    "none": (),
+    "a bad replica": (BAD_REPLICA,),
+    "brown-outs": (BROWN_OUT,),
+    "both": (BAD_REPLICA, BROWN_OUT),
+}
+
+
+@pytest.fixture(scope="module")
+def busy(small: Scenario) -> Scenario:
+    """Load that needs five replicas of eight."""
+    return replace(
+        small,
+        workload=replace(small.workload, rate_scale=2.0),
+        cluster=replace(small.cluster, max_replicas=8, cold_start_s=30.0),
+    )
+
+
+def maker(trial: Trial, name: str, params: ControllerParams | None = None) -> MakeController:
+    return lambda window: make_controller(name, trial.limits, params=params, seed=window.seed)
+
+
+def returns(scenario: Scenario, faults: tuple[FaultSpec, ...]) -> dict[str, float]:
+    """Mean documented return of tricks, honest rules and the best constant."""
+    trial = prepare_trial(
+        replace(scenario, faults=faults), split="test", ticks=40, windows=8, seed=1
+    )
+    counts = range(1, trial.limits.max_replicas + 1)
+    makers = [maker(trial, name) for name in (*TRICKS, *HONEST)]
+    makers += [maker(trial, "fixed", FixedParams(count)) for count in counts]
+    means = [float(outcomes.returns.mean()) for outcomes in play_controllers(trial, makers)]
+    rules = len(TRICKS) + len(HONEST)
+    best = int(np.argmax(means[rules:]))
+    assert counts[best] >= 5
+    return dict(zip((*TRICKS, *HONEST), means, strict=False)) | {"best_fixed": means[rules + best]}
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_no_trick_beats_the_best_constant(busy: Scenario, faults: str) -> None:
+    found = returns(busy, FAULTS[faults])
+    assert all(found[trick] < found["best_fixed"] for trick in TRICKS)
+    assert min(found, key=lambda name: found[name]) == "always_shed"
+    if BROWN_OUT in FAULTS[faults]:
+        assert set(sorted(found, key=lambda name: found[name])[:2]) == set(TRICKS)

@@ -1,0 +1,56 @@
+"""What holds for every command: help, exit codes, and one line for what is wrong."""
+
+import math
+
+import pytest
+
+from gatepilot.envs.scenario import scenario_names
+from gatepilot.experiments import cli as cli_module
+from gatepilot.experiments.suites import SUITES
+
+from .cli_kit import Cli
+
+pytestmark = pytest.mark.timeout(30)
+
+
+def test_help_names_every_command(cli: Cli) -> None:
+    code, out, err = cli("--help")
+    assert code == 0
+    assert err == ""
+    assert all(name in out for name in cli_module.COMMANDS)
+    code, out, _ = cli("evaluate", "--help")
+    assert code == 0
+    assert "Example: gatepilot evaluate" in out
+
+
+def test_an_unknown_command_is_one_line(cli: Cli) -> None:
+    code, out, err = cli("simulat")
+    assert (code, out) == (2, "")
+    assert err == "gatepilot: No such command 'simulat'. Did you mean 'simulate'?\n"
+
+
+def test_without_the_extra_it_says_what_to_install(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(name, name="numba.core")
+
+    monkeypatch.setattr(cli_module, "_loaded", missing)
+    line = cli.refusal("evaluate")
+    assert "numba is missing: install gatepilot with its extra, gatepilot[train]" in line
+
+
+def test_a_fault_of_ours_is_neither_no_nor_wrong_usage(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str) -> None:
+        raise ValueError(math.nan)
+
+    monkeypatch.setattr(cli_module, "_loaded", broken)
+    code, out, err = cli("evaluate")
+    assert (code, out) == (70, "")
+    assert "Traceback" in err
+
+
+def test_every_shipped_scenario_is_in_the_core_suite() -> None:
+    assert set(SUITES["core"]) == set(scenario_names())

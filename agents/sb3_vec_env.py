@@ -66,6 +66,7 @@ class GatewayVecEnv(VecEnv):
         self._flat_actions = flat_actions
         self._reward_scale = reward_scale
         self._n_workloads = n_workloads
+        self._starts: NDArray[np.float64] | None = None
         self._rest_steps = rest_steps
         self._pending = np.full((batch.n_envs, len(ACTION_DIMS)), NO_CHANGE)
         self._episodes = np.full(batch.n_envs, -1, dtype=np.int64)
@@ -79,6 +80,14 @@ class GatewayVecEnv(VecEnv):
             else spaces.MultiDiscrete(list(ACTION_DIMS))
         )
         super().__init__(batch.n_envs, spaces.Box(spec.low, spec.high), action_space)
+
+    def begin_only_at(self, starts: NDArray[np.float64]) -> None:
+        """Lets episodes begin only at these places; without it, anywhere in any workload.
+
+        Args:
+            starts: Shape `(k, 2)`: index of the workload, start in it in seconds.
+        """
+        self._starts = starts
 
     def reset(self) -> NDArray[np.float32]:
         """Starts a new episode in every environment; the first ones are staggered."""
@@ -162,7 +171,16 @@ class GatewayVecEnv(VecEnv):
         self._episodes[rows] += 1
         self._ages[rows] = 0
         words = np.array([self._words(int(row)) for row in rows])
-        return self.batch.reset(rows, seeds=words[:, 0], workloads=words[:, 1] % self._n_workloads)
+        if self._starts is None:
+            workloads = words[:, 1] % self._n_workloads
+            return self.batch.reset(rows, seeds=words[:, 0], workloads=workloads)
+        drawn = self._starts[words[:, 1] % len(self._starts)]
+        return self.batch.reset(
+            rows,
+            seeds=words[:, 0],
+            workloads=drawn[:, 0].astype(np.int64),
+            starts_s=drawn[:, 1],
+        )
 
     def _words(self, row: int) -> NDArray[np.int64]:
         """The numbers that decide about an environment's episode: its seed, its workload."""

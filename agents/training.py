@@ -32,6 +32,7 @@ from .learning_aids import ThresholdRest
 from .normaliser import observation_figures, set_figures
 from .ppo import make_ppo
 from .sb3_vec_env import GatewayVecEnv
+from .starts import keepable_starts
 from .trial import can_redraw
 from .validation import Validation, ValidationResult
 
@@ -86,7 +87,7 @@ class Training:
         self.contract = contract_of(config, self.scenario)
         torch.set_num_threads(config.torch_threads)
         rest_steps = self.scenario.gateway.threshold_steps
-        requests = _workloads(config, self.scenario, traces_dir)
+        self._requests = requests = _workloads(config, self.scenario, traces_dir)
         batch = GatewayBatch(
             self.scenario,
             config.n_envs,
@@ -139,13 +140,17 @@ class Training:
             TrainingDivergedError: The weights are no longer finite.
         """
         progress = None
+        batch = self._env.batch
+        self._env.begin_only_at(
+            keepable_starts(self.scenario, self._requests, batch.episode_ticks)
+        )
         self._model.set_random_seed(self.config.seed)  # whoever has drawn numbers since __init__
         if resume:
             checkpoint = load_checkpoint(folder / CHECKPOINT_FILE)
             restore(self._model, checkpoint)
             progress = checkpoint["progress"]
         else:
-            set_figures(self._model.policy, *observation_figures(self._env.batch, self.config.seed))
+            set_figures(self._model.policy, *observation_figures(batch, self.config.seed))
         callback = TrainingCallback(
             env=self._env,
             validation=self._validation,

@@ -28,7 +28,7 @@ COLORS: Final = (
     "#A07C00",
 )
 """Okabe and Ito's palette, told apart by the colour-blind too; yellow and black are replaced."""
-FAR: Final = 8.0
+FAR: Final = 5.0
 """How many times the middle one a value must be for an axis to become logarithmic outside."""
 _GREY: Final = "#9aa3ad"
 _PERCENT_TICKS: Final = (0, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100)

@@ -73,7 +73,8 @@ def render(study: Study) -> str:
         verdicts=[
             (pair.comparison.verdict, verdict_line(pair)) for pair in results.pairs_of_the_best()
         ],
-        overall=_overall(results.summary, results.pairs, colors),
+        overall=_overall(results.summary, results.headline_pairs(), colors),
+        headline_pairs=results.headline_pairs(),
         chapters=[
             (trial, results.by_scenario[trial.scenario.name], _pictures(study, trial, colors))
             for trial in study.trials

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ import pyarrow.parquet as pq
 from ..agents.episodes import Episode
 from ..agents.statistics import Comparison, Interval, Values, compare, intervals, iqm
 from .files import replacing
+
+MOST_PAIRS: Final = 6
+"""Pairs (of four policies) that are all shown; of more, those of the best policy come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,10 @@ class Results:
         best = max(self.summary, key=lambda row: row.return_mean).policy
         turned = (pair.reversed() if pair.against == best else pair for pair in self.pairs)
         return tuple(pair for pair in turned if pair.policy == best)
+
+    def headline_pairs(self) -> tuple[Pair, ...]:
+        """All pairs if they are few, else those of the best policy."""
+        return self.pairs if len(self.pairs) <= MOST_PAIRS else self.pairs_of_the_best()
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `--json` prints; each pair stands there from both sides."""

@@ -20,8 +20,6 @@ from .wording import counted, short, spanned, verdict_line
 
 TABLE_WIDTH: Final = 120
 """Characters a table takes; a narrower terminal wraps its lines."""
-MOST_VERDICTS: Final = 6
-"""Pairs that get a line each (four policies); of more, those of the best policy do."""
 _COLUMNS: Final = (
     "return",
     "95 % interval",
@@ -67,6 +65,7 @@ class StudyProgress:
 
     def start(self, what: str, ticks: int) -> TickProgress:
         """Begins a piece of work; the one before it is done."""
+        what = short(what)
         if not self._console.is_terminal:
             self._console.print(f"{what} ...")
         for task in self._progress.task_ids:
@@ -99,8 +98,7 @@ def print_study(study: Study) -> None:
             console.print(f"{short(row.policy)} on {scenario}: {json.dumps(settings)}")
     if results.gated_out:
         console.print(gated_line(study))
-    few = len(results.pairs) <= MOST_VERDICTS
-    shown = results.pairs if few else results.pairs_of_the_best()
+    shown = results.headline_pairs()
     for pair in shown:
         console.print(verdict_line(pair))
     if len(results.pairs) > len(shown):

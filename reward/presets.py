@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from ..envs.reward_fn import RewardFn
 from .documented import DocumentedReward
 
-REWARDS: Final[dict[str, Callable[[], RewardFn]]] = {"documented": DocumentedReward}
-"""Name to factory: `REWARDS["documented"]()` is a `RewardFn` with that preset's weights."""
+REWARDS: Final[dict[str, Callable[[], RewardFn]]] = {
+    "documented": DocumentedReward,
+    "cautious": partial(DocumentedReward, violation_penalty=10.0),
+}
+"""Name to factory: `REWARDS["documented"]()` is a `RewardFn` with that preset's weights.
+
+`cautious` is the documented one with violations at twice their price. To train on it buys reserve
+for incidents that a training range is too short to show; what is reported stays the documented one.
+"""

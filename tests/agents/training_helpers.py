@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gatepilot.agents.config import TrainingConfig, parse_config
+
+SCENARIO = Path(__file__).with_name("tiny.yaml")
 
 
 @dataclass
@@ -25,10 +28,10 @@ class ListRecorder:
 
 
 def tiny(**changes: object) -> TrainingConfig:
-    """A few updates of four gateways on the demo scenario; nothing is learned."""
+    """A few updates of four gateways on a small scenario; nothing is learned."""
     content: dict[str, Any] = {
         "name": "tiny",
-        "scenario": "demo",
+        "scenario": str(SCENARIO),
         "n_envs": 4,
         "episode_ticks": 20,
         "workloads": 2,

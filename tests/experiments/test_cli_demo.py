@@ -91,12 +91,12 @@ def test_the_shipped_scenario_can_be_kept_and_no_constant_suits_all_of_it() -> N
     config = load_config(demonstration.CONFIG)
     trial = prepare_trial(load_scenario(config.scenario), split="test")
     assert (unkeepable(trial) == 0).all()
-    counts = range(trial.limits.min_replicas, trial.limits.max_replicas + 1)
-    played = play_controllers(trial, [constant(trial, count) for count in counts])
+    few = trial.keeping([window.index % 4 == 1 for window in trial.windows])
+    counts = range(1, trial.limits.max_replicas + 1)
+    played = play_controllers(few, [constant(few, count) for count in counts])
     returns = np.array([outcomes.returns for outcomes in played])
     violated = np.array([outcomes.violations for outcomes in played])
     needed = np.argmin(violated, axis=0) + counts[0]
-    assert {2, 3, 4, 5} <= set(np.unique(needed))
-    best_of_each_window = set(returns.argmax(axis=0))
-    assert len(best_of_each_window) >= 3
-    assert 2 <= counts[int(returns.mean(axis=1).argmax())] < trial.limits.max_replicas
+    assert {1, 2, 3, 4, 5} <= set(needed.ravel().tolist())
+    assert len(set(returns.argmax(axis=0).tolist())) >= 3  # what is best differs between windows
+    assert 3 <= counts[int(returns.mean(axis=1).argmax())] < trial.limits.max_replicas

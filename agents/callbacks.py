@@ -14,7 +14,9 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from .checkpoint import save_checkpoint
+from .config import TrainingConfig
 from .learned_policy import LearnedPolicy
+from .ppo import leaning_up
 from .sb3_vec_env import GatewayVecEnv
 from .validation import Validation, ValidationResult
 
@@ -69,7 +71,7 @@ class TrainingCallback(BaseCallback):
         *,
         env: GatewayVecEnv,
         validation: Validation,
-        every_steps: int,
+        config: TrainingConfig,
         folder: Path,
         recorder: Recorder,
         on_status: Callable[[TrainingStatus], None],
@@ -80,7 +82,7 @@ class TrainingCallback(BaseCallback):
         Args:
             env: The training environments.
             validation: Judges checkpoints.
-            every_steps: Steps between two validations.
+            config: How often to validate, and with which logits of "one replica more".
             folder: Where model and checkpoint are written.
             recorder: Takes the figures.
             on_status: Called after every point of the curve.
@@ -89,7 +91,8 @@ class TrainingCallback(BaseCallback):
         super().__init__()
         self._gateways = env
         self._validation = validation
-        self._every_steps = every_steps
+        self._every_steps = config.validation.every_steps
+        self._scale_up_logits = config.ppo.scale_up_logits if config.algo == "ppo" else (0.0,)
         self._folder = folder
         self._recorder = recorder
         self._on_status = on_status
@@ -161,16 +164,22 @@ class TrainingCallback(BaseCallback):
         if not all(torch.isfinite(p).all() for p in self.model.policy.parameters()):
             msg = f"training diverged: the network's weights are not finite after {step} steps"
             raise TrainingDivergedError(msg)
-        self.model.policy.set_training_mode(False)
-        result = self._validation.run(LearnedPolicy(self.model.policy))
+        policy = self.model.policy
+        policy.set_training_mode(False)
+        judged = []
+        for logit in self._scale_up_logits:
+            with leaning_up(policy, logit):
+                judged.append((self._validation.run(LearnedPolicy(policy)), logit))
+        result, logit = max(judged, key=lambda pair: pair[0].return_mean)
         if self.best is None or result.return_mean > self.best.return_mean:
             self.best, self.best_step = result, step
             partial = self._folder / f"{BEST_MODEL_FILE}.partial"
-            with partial.open("wb") as file:
+            with leaning_up(policy, logit), partial.open("wb") as file:
                 self.model.save(file)
             partial.replace(self._folder / BEST_MODEL_FILE)
         return {f"validation/{k}": float(v) for k, v in asdict(result).items()} | {
-            "validation/best_return": self.best.return_mean
+            "validation/best_return": self.best.return_mean,
+            "validation/scale_up_logit": logit,
         }
 
     def _save_checkpoint(self) -> None:

@@ -61,6 +61,12 @@ class PPOConfig:
     is learned. 3 makes it 91 % of the choices: the threshold rests unless moving it pays. On the
     scaling head a bias only delays learning: for long, the most probable action is then none."""
 
+    scale_up_logits: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0, 1.0, 2.0)
+    """Each checkpoint is judged once with each of these added to the logit of "one replica more",
+    and the best is kept. While load rises slowly, to act in this tick or in the next is nearly the
+    same, so a sampled policy spreads the choice over several ticks; the most probable action alone
+    would then be to do nothing until it is too late."""
+
 
 @dataclass(frozen=True)
 class DQNConfig:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from stable_baselines3 import PPO
+from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.utils import LinearSchedule
 
-from ..envs.schema.action import ACTION_DIMS, NO_CHANGE
+from ..envs.schema.action import ACTION_DIMS, NO_CHANGE, STEPS
 from .config import PPOConfig
 from .normaliser import Standardiser
 from .sb3_vec_env import GatewayVecEnv
@@ -45,6 +48,23 @@ def make_ppo(config: PPOConfig, env: GatewayVecEnv, *, seed: int, device: str) -
     )
     _prefer_no_change(model.policy.action_net, config.no_change_bias)
     return model
+
+
+@contextmanager
+def leaning_up(policy: BasePolicy, logit: float) -> Iterator[None]:
+    """Adds `logit` to "one replica more" for the time of the block; 0 changes nothing."""
+    if logit == 0:
+        yield
+        return
+    bias = policy.get_submodule("action_net").get_parameter("bias")
+    before = bias.detach().clone()
+    with torch.no_grad():
+        bias[STEPS.index(1)] += logit  # the scaling head's logits come first
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            bias.copy_(before)
 
 
 def policy_kwargs(config: PPOConfig) -> dict[str, Any]:

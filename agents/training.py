@@ -141,9 +141,7 @@ class Training:
         """
         progress = None
         batch = self._env.batch
-        self._env.begin_only_at(
-            keepable_starts(self.scenario, self._requests, batch.episode_ticks)
-        )
+        self._env.begin_only_at(keepable_starts(self.scenario, self._requests, batch.episode_ticks))
         self._model.set_random_seed(self.config.seed)  # whoever has drawn numbers since __init__
         if resume:
             checkpoint = load_checkpoint(folder / CHECKPOINT_FILE)
@@ -154,7 +152,7 @@ class Training:
         callback = TrainingCallback(
             env=self._env,
             validation=self._validation,
-            every_steps=self.config.validation.every_steps,
+            config=self.config,
             folder=folder,
             recorder=recorder,
             on_status=on_status,

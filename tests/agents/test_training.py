@@ -46,7 +46,8 @@ def test_figures_model_and_status(algo: str, tmp_path: Path) -> None:
 def test_the_best_checkpoint_is_kept_and_not_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    returns = iter([-3.0, -1.0, -2.0])
+    # three checkpoints, each judged with a lean of 0, 1 and 2 towards one more replica
+    returns = iter([-3.0, -3.5, -4.0, -2.0, -1.0, -2.5, -2.0, -2.0, -2.0])
     seen = []
 
     def judge(self: Validation, policy: LearnedPolicy) -> ValidationResult:
@@ -62,8 +63,9 @@ def test_the_best_checkpoint_is_kept_and_not_the_last(
     assert result.validation.return_mean == -1.0
     kept = load_policy(result.model_path, config)._network.state_dict()
     for name, value in kept.items():
-        assert torch.equal(value, seen[1][name])
-    assert not torch.equal(kept["action_net.weight"], seen[2]["action_net.weight"])
+        assert torch.equal(value, seen[4][name])
+    assert not torch.equal(kept["action_net.bias"], seen[3]["action_net.bias"])
+    assert not torch.equal(kept["action_net.weight"], seen[7]["action_net.weight"])
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])

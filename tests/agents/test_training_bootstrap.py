@@ -10,7 +10,7 @@ from stable_baselines3.common.logger import Logger
 
 from gatepilot.agents.config import DQNConfig, PPOConfig
 from gatepilot.agents.dqn import make_dqn
-from gatepilot.agents.ppo import make_ppo
+from gatepilot.agents.ppo import leaning_up, make_ppo
 from gatepilot.agents.sb3_vec_env import GatewayVecEnv
 from gatepilot.envs.batch import GatewayBatch
 
@@ -95,3 +95,22 @@ def test_untrained_ppo_prefers_no_change_as_far_as_it_is_told() -> None:
     assert len(heads) == 2
     for head, expected in zip(heads, (1 / 3, 0.787), strict=True):
         assert head.probs[:, 1].detach().numpy() == pytest.approx(expected, abs=0.02)
+
+
+def test_a_lean_towards_one_more_replica_ends_with_its_block() -> None:
+    model = make_ppo(PPOConfig(n_steps=8, batch_size=16), environment(), seed=0, device="cpu")
+    observation = torch.as_tensor(environment().reset() / 1000)
+
+    def heads() -> list[Any]:
+        found: Any = model.policy.get_distribution(observation).distribution
+        return [head.logits.detach().numpy() for head in found]
+
+    before = heads()
+    with leaning_up(model.policy, 2.0):
+        leaning = heads()
+    for old, new in zip(before, heads(), strict=True):
+        np.testing.assert_array_equal(old, new)
+    # log-odds of the scaling head: up against no change grows by 2, down against no change stays
+    odds = [scale - scale[:, 1:2] for scale in (before[0], leaning[0])]
+    np.testing.assert_allclose(odds[1] - odds[0], [[0.0, 0.0, 2.0]] * len(observation), atol=1e-5)
+    np.testing.assert_array_equal(before[1], leaning[1])

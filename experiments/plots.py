@@ -139,10 +139,10 @@ def pairs_plot(pairs: Sequence[Pair], colors: Mapping[str, str]) -> Figure:
     names = [f"{short(pair.policy)} − {short(pair.against)}" for pair in reversed(pairs)]  # noqa: RUF001
     ax.set_yticks(range(len(pairs)), names)
     ax.set_ylim(-0.6, len(pairs) - 0.4)
-    _stretch(ax, [pair.comparison.mean_difference for pair in pairs])
     ax.set_xlabel(
         "Difference of return per window: dot = mean, line = 95 % interval, diamond = IQM"
     )
+    _stretch(ax, [pair.comparison.mean_difference for pair in pairs])
     return figure
 
 
@@ -155,6 +155,7 @@ def _stretch(ax: Axes, values: Sequence[float]) -> None:
         ax.set_xscale("symlog", linthresh=linear)
         ax.xaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=linear))
         ax.xaxis.set_major_formatter("{x:g}")
+        ax.set_xlabel(f"{ax.get_xlabel()} (log beyond ±{linear:g})".lstrip())
 
 
 def scatter_plot(ours: Values, theirs: Values, names: tuple[str, str], color: str) -> Figure:

@@ -1,20 +1,25 @@
-"""A small scenario to play on, and the compiled engine."""
+"""A small scenario to play on. The base install, which tests the baselines, imports this too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
-from gatepilot.envs.scenario import ClusterSpec, Scenario, Splits, WorkloadSpec
-from gatepilot.envs.sim.engine import compile_engine
-
-
-@pytest.fixture(scope="session")
-def engine() -> None:
-    """The engine, compiled: that takes a minute once, and is no test's time."""
-    compile_engine()
+if TYPE_CHECKING:
+    from gatepilot.envs.scenario import Scenario
 
 
 @pytest.fixture(scope="session")
 def small() -> Scenario:
     """A few hours of a shipped model on one to six small replicas."""
+    from gatepilot.envs.scenario import (  # noqa: PLC0415  # reads traces, which needs pyarrow
+        ClusterSpec,
+        Scenario,
+        Splits,
+        WorkloadSpec,
+    )
+
     return Scenario(
         name="small",
         workload=WorkloadSpec(

@@ -23,7 +23,6 @@ from gatepilot.envs.schema.observation import ObservationSpec
 from gatepilot.envs.schema.settings import GatewaySettings
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
-pytestmark = [pytest.mark.timeout(20, func_only=True), pytest.mark.usefixtures("engine")]
 TICKS = 30
 
 

@@ -15,7 +15,6 @@ from gatepilot.agents.trial import Trial
 from gatepilot.agents.tuning import Tuned, tune, tuning_trial
 from gatepilot.envs.scenario import Scenario
 
-pytestmark = [pytest.mark.timeout(30, func_only=True), pytest.mark.usefixtures("engine")]
 TICKS = 12
 
 

@@ -48,7 +48,7 @@ def test_next_step_resets_in_the_following_call_whose_action_is_ignored() -> Non
         assert rewards.tolist() == [0.0] * N
         assert not truncated.any()
         assert not infos["_arrived"].any()
-        assert envs.batch.replicas.tolist() == [3] * N
+        assert envs.batch.replicas.tolist() == [envs.batch.scenario.cluster.start_replicas] * N
         lengths = 0
         while not truncated.any():
             *_, truncated, infos = envs.step(HOLD)

@@ -9,11 +9,8 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from gatepilot.envs.sim.engine import compile_engine
-
 from .cli_kit import PROFILE, Cli, contents, write_scenario, write_trace
 
-pytestmark = pytest.mark.timeout(30, func_only=True)
 EPISODE_KEYS = [
     "policy",
     "train_seed",
@@ -48,11 +45,6 @@ PAIR_KEYS = {
     "iqm_ci95",
     "probability_of_improvement",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _engine() -> None:
-    compile_engine()
 
 
 @pytest.fixture

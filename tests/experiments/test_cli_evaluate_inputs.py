@@ -6,6 +6,7 @@ import pytest
 
 from .cli_kit import PROFILE, Cli, contents, write_config, write_scenario, write_trace
 
+pytestmark = pytest.mark.timeout(60)  # making MLflow's database takes a busy machine ten seconds
 TICK_S, TICKS, START = 15, 5, 2
 
 

@@ -11,10 +11,11 @@ from .documented import DocumentedReward
 
 REWARDS: Final[dict[str, Callable[[], RewardFn]]] = {
     "documented": DocumentedReward,
-    "cautious": partial(DocumentedReward, violation_penalty=10.0),
+    "cautious": partial(DocumentedReward, violation_penalty=15.0),
 }
 """Name to factory: `REWARDS["documented"]()` is a `RewardFn` with that preset's weights.
 
-`cautious` is the documented one with violations at twice their price. To train on it buys reserve
-for incidents that a training range is too short to show; what is reported stays the documented one.
+`cautious` is the documented one with violations at three times their price. To train on it buys
+reserve for incidents that a training range is too short to show; what is reported stays the
+documented one.
 """

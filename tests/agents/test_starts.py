@@ -14,7 +14,7 @@ EPISODE_S = EPISODE_TICKS * 15.0
 
 def steady(rate_rps: float, span_s: float, prompt_tokens: int = 200) -> Requests:
     n = int(rate_rps * span_s)
-    arrival_s = (np.arange(n) + 0.5) / rate_rps
+    arrival_s = (np.arange(n, dtype=np.float64) + 0.5) / rate_rps
     return Requests(arrival_s, np.full(n, prompt_tokens), np.full(n, 20), span_s)
 
 

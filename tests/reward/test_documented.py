@@ -174,4 +174,4 @@ def test_the_registered_string_resolves_to_the_documented_reward() -> None:
 
 def test_presets_are_made_by_name() -> None:
     assert REWARDS["documented"]() == default_reward
-    assert REWARDS["cautious"]() == DocumentedReward(violation_penalty=10.0)
+    assert REWARDS["cautious"]() == DocumentedReward(violation_penalty=15.0)

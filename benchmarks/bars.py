@@ -240,7 +240,10 @@ def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None
         command, capture_output=True, text=True, check=False, cwd=cwd, env=env
     )
     if done.returncode != 0:
-        raise BarError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
+        # stored with the results: nothing of this machine but the program's own last line
+        verb = " ".join(command[1:4])
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        raise BarError(f"{verb} ended with {done.returncode}: {last}")
     return done.stdout
 
 

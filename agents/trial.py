@@ -103,4 +103,4 @@ def can_redraw(scenario: Scenario, traces_dir: Path | None) -> bool:
 
 def trace_path(scenario: Scenario, traces_dir: Path | None) -> Path | None:
     """The file that the traffic comes from; `None`: it is sampled from a model."""
-    return scenario._trace_path(traces_dir)
+    return scenario.trace_path(traces_dir)

@@ -18,12 +18,14 @@ from .schema.action import Ints, decode
 from .schema.fields import FIELDS
 from .schema.fingerprint import Contract
 from .schema.observation import ObservationSpec, encode
-from .schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS, Limits
+from .schema.settings import (
+    MAX_THRESHOLD_STEPS,
+    MIN_THRESHOLD_STEPS,
+    THRESHOLD_STEP_PERCENT,
+    Limits,
+)
 from .sim.engine import POOL, Engine, most_in_window, no_limit
 from .workload.request import Requests
-
-_STEP_PERCENT = 5
-"""One threshold step in Envoy's unit: `failure_percentage_threshold` is a whole percentage."""
 
 
 @dataclass(slots=True)
@@ -205,7 +207,7 @@ class GatewayBatch:
             start_s=starts,
             warmup_s=self.scenario.control.warmup_s,
             replicas=self.replicas,
-            threshold_percent=self.threshold_steps * _STEP_PERCENT,
+            threshold_percent=self.threshold_steps * THRESHOLD_STEP_PERCENT,
             faults=faults,
         )
         self._counters = self._engine.counters
@@ -263,7 +265,9 @@ class GatewayBatch:
         before = self.truth.copy()
         self._since_change = np.where(replicas != self.replicas, 0, self._since_change + 1)
         self.replicas, self.threshold_steps = replicas, threshold_steps
-        self._engine.tick(self.tick_s, replicas, threshold_steps * _STEP_PERCENT, max_outstanding)
+        self._engine.tick(
+            self.tick_s, replicas, threshold_steps * THRESHOLD_STEP_PERCENT, max_outstanding
+        )
         self._ticks += 1
         self._history = np.roll(self._history, -1, axis=1)
         self._history[:, -1] = self.seen

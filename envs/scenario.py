@@ -180,7 +180,7 @@ class Scenario:
         spec = self.workload
         from_s, to_s = self.split_range(split)
         superpose_seed, sample_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
-        path = self._trace_path(traces_dir)
+        path = self.trace_path(traces_dir)
         if path is not None:
             requests = self._from_trace(path).within(from_s, to_s)
         elif spec.model is not None:
@@ -198,7 +198,7 @@ class Scenario:
             requests, spec.rate_scale, seed=superpose_seed, max_shift_s=spec.max_shift_s
         )
 
-    def _trace_path(self, traces_dir: Path | None) -> Path | None:
+    def trace_path(self, traces_dir: Path | None) -> Path | None:
         """Where the trace lies; None: nowhere, or none is named."""
         if self.workload.trace is None:
             return None

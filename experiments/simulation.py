@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..agents.baselines.registry import make_controller
 from ..envs.episodes import draw_faults, engine_params, most_faults
 from ..envs.scenario import Scenario
-from ..envs.schema.settings import GatewaySettings, Limits
+from ..envs.schema.settings import THRESHOLD_STEP_PERCENT, GatewaySettings, Limits
 from ..envs.schema.snapshot import MetricsSnapshot
 from ..envs.sim.engine import POOL, Engine, most_in_window, no_limit, simulate
 from ..envs.sim.params import EngineParams
@@ -151,7 +151,7 @@ def simulate_controlled(
         start_s=np.zeros(1),
         warmup_s=0.0,
         replicas=_one(settings.replicas),
-        threshold_percent=_one(settings.threshold_steps * 5),
+        threshold_percent=_one(settings.threshold_steps * THRESHOLD_STEP_PERCENT),
         faults=[draw_faults(scenario.faults, requests.span_s, rng)],
     )
     wall_s = 0.0
@@ -162,7 +162,7 @@ def simulate_controlled(
         engine.tick(
             control.tick_s,
             _one(limits.clip(settings.replicas)),
-            _one(settings.threshold_steps * 5),
+            _one(settings.threshold_steps * THRESHOLD_STEP_PERCENT),
             _one(no_limit(settings.max_outstanding)),
         )
         wall_s += time.perf_counter() - start

@@ -7,6 +7,8 @@ from typing import Final
 
 THRESHOLD_STEP: Final = 0.05
 """Size of one threshold step, a share of failed requests (source documents; `reward.md`)."""
+THRESHOLD_STEP_PERCENT: Final = 5
+"""The same in Envoy's unit: `failure_percentage_threshold` is a whole percentage."""
 MIN_THRESHOLD_STEPS: Final = 1
 """0.05. A threshold of 0 makes Envoy eject hosts without a single error: it compares with >=."""
 MAX_THRESHOLD_STEPS: Final = 19

@@ -170,14 +170,15 @@ class TrainingCallback(BaseCallback):
         for logit in self._scale_up_logits:
             with leaning_up(policy, logit):
                 judged.append((self._validation.run(LearnedPolicy(policy)), logit))
-        result, logit = max(judged, key=lambda pair: pair[0].return_mean)
-        if self.best is None or result.return_mean > self.best.return_mean:
+        result, logit = max(judged, key=lambda pair: pair[0].score)
+        if self.best is None or result.score > self.best.score:
             self.best, self.best_step = result, step
             partial = self._folder / f"{BEST_MODEL_FILE}.partial"
             with leaning_up(policy, logit), partial.open("wb") as file:
                 self.model.save(file)
             partial.replace(self._folder / BEST_MODEL_FILE)
-        return {f"validation/{k}": float(v) for k, v in asdict(result).items()} | {
+        figures = {k: float(v) for k, v in asdict(result).items() if v is not None}
+        return {f"validation/{k}": v for k, v in figures.items()} | {
             "validation/best_return": self.best.return_mean,
             "validation/scale_up_logit": logit,
         }

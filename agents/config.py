@@ -115,6 +115,9 @@ class ValidationConfig:
     laid out anew (other shifts of the copies)."""
     ticks: Count = 60
     """Length of a window."""
+    wandering_windows: Annotated[int, Field(ge=0)] = 0
+    """Further windows in which the rate wanders as in training (`load_curves`). A short validation
+    range may hold no incident at all, and then favours whoever is leanest."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,9 @@ class TrainingConfig:
     """Factors on the scenario's rate, each of which is laid out `workloads` times: for policies
     that must hold at other loads than one range has. Validation and test keep the scenario's own
     rate."""
+    load_curves: Annotated[int, Field(ge=0)] = 0
+    """Further layouts, in each of which the rate wanders between the smallest and the largest of
+    `load_scales` (`envs.workload.load_curve`): one day shows few of the ramps there are."""
     steps: Count = 1_000_000
     """Ticks over all environments."""
     seed: Annotated[int, Field(ge=0)] = 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import numpy as np
 import torch
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.logger import Logger
@@ -16,7 +15,6 @@ from ..envs.batch import GatewayBatch
 from ..envs.reward_fn import RewardFn
 from ..envs.scenario import Scenario, load_scenario
 from ..envs.schema.fingerprint import Contract
-from ..envs.workload.request import Requests
 from ..reward.presets import REWARDS
 from .callbacks import (
     BEST_MODEL_FILE,
@@ -28,18 +26,16 @@ from .callbacks import (
 from .checkpoint import load_checkpoint, restore
 from .config import ConfigError, TrainingConfig
 from .dqn import make_dqn
+from .layouts import training_layouts
 from .learning_aids import ThresholdRest
 from .normaliser import observation_figures, set_figures
 from .ppo import make_ppo
 from .sb3_vec_env import GatewayVecEnv
 from .starts import keepable_starts
-from .trial import can_redraw
 from .validation import Validation, ValidationResult
 
 _NEVER: Final = 1 << 62
 """Log interval of stable-baselines3: figures are taken between rollouts instead."""
-_WORKLOAD_STREAM: Final = 1
-"""Keeps the seeds of workloads apart from those of episodes."""
 Device = Literal["auto", "cpu", "cuda"]
 """Where networks are trained; `auto` is the CPU: layers of 64 units are faster there than on a
 GPU."""
@@ -87,7 +83,7 @@ class Training:
         self.contract = contract_of(config, self.scenario)
         torch.set_num_threads(config.torch_threads)
         rest_steps = self.scenario.gateway.threshold_steps
-        self._requests = requests = _workloads(config, self.scenario, traces_dir)
+        self._requests = requests = training_layouts(config, self.scenario, traces_dir)
         batch = GatewayBatch(
             self.scenario,
             config.n_envs,
@@ -109,6 +105,7 @@ class Training:
         self._validation = Validation(
             self.scenario,
             config.validation,
+            load_scales=config.load_scales,
             observation=config.observation_spec,
             traces_dir=traces_dir,
         )
@@ -194,26 +191,6 @@ def _reward(config: TrainingConfig) -> RewardFn:
             f"{config.name}: reward: unknown preset {config.reward!r}; known: {', '.join(REWARDS)}"
         )
     return REWARDS[config.reward]()
-
-
-def _workloads(
-    config: TrainingConfig, scenario: Scenario, traces_dir: Path | None
-) -> list[Requests]:
-    """The training range's load at every scale, laid out anew where that gives other traffic."""
-    count = config.workloads if can_redraw(scenario, traces_dir) else 1
-    words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM))
-    seeds = iter(words.generate_state(count * len(config.load_scales)).tolist())
-    return [
-        _scaled(scenario, factor).requests("train", seed=next(seeds), traces_dir=traces_dir)
-        for factor in config.load_scales
-        for _ in range(count)
-    ]
-
-
-def _scaled(scenario: Scenario, factor: float) -> Scenario:
-    """The scenario at another rate."""
-    workload = replace(scenario.workload, rate_scale=scenario.workload.rate_scale * factor)
-    return replace(scenario, workload=workload)
 
 
 def _torch_device(device: Device) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +15,10 @@ from ..envs.schema.fields import FIELD_INDEX
 from ..envs.schema.observation import ObservationSpec
 from ..envs.schema.settings import THRESHOLD_STEP
 from .config import ValidationConfig
-from .evaluation import play_policy
+from .evaluation import play_policy, unkeepable
+from .layouts import wandering_layout
 from .policy import Policy
-from .trial import prepare_trial
+from .trial import Trial, prepare_trial
 from .windows import WindowError
 
 VALIDATION_SEED: Final = 20_011
@@ -34,8 +35,11 @@ class ValidationResult:
     """How many."""
     ticks: int
     """Length of each."""
+    score: float
+    """What checkpoints are chosen by: the mean documented return, whatever is trained on; with
+    wandering windows the mean of theirs and of the others'."""
     return_mean: float
-    """Mean documented return: what checkpoints are chosen by, whatever is trained on."""
+    """Mean documented return."""
     return_median: float
     """Median documented return."""
     violation_rate: float
@@ -51,6 +55,10 @@ class ValidationResult:
     action_entropy: float
     """Entropy of the choices over the nine actions, nats: 0 is a policy that has collapsed to
     one."""
+    wandering_return: float | None = None
+    """Mean documented return of the wandering windows; `None`: there are none."""
+    wandering_violation_rate: float | None = None
+    """Share of their ticks that end in violation."""
 
 
 class Validation:
@@ -61,6 +69,7 @@ class Validation:
         scenario: Scenario,
         config: ValidationConfig,
         *,
+        load_scales: tuple[float, ...],
         observation: ObservationSpec,
         traces_dir: Path | None,
     ) -> None:
@@ -69,6 +78,7 @@ class Validation:
         Args:
             scenario: What is validated on.
             config: How many windows, how long.
+            load_scales: Factors on the rate, between which it wanders.
             observation: What the policy sees.
             traces_dir: Folder of the traces.
 
@@ -88,6 +98,9 @@ class Validation:
         except WindowError as error:
             raise WindowError(f"validation.ticks: {error}") from error
         self._observation = observation
+        self._wandering: Trial | None = None
+        if config.wandering_windows:
+            self._wandering = _wandering_trial(scenario, config, load_scales, traces_dir)
 
     def run(self, policy: Policy) -> ValidationResult:
         """Runs a policy through every window.
@@ -100,13 +113,21 @@ class Validation:
         """
         counting = _CountingPolicy(policy)
         outcomes = play_policy(self._trial, counting, self._observation)
+        score = return_mean = float(outcomes.returns.mean())
+        wandering_return = wandering_violation_rate = None
+        if self._wandering is not None:
+            others = play_policy(self._wandering, policy, self._observation)
+            wandering_return = float(others.returns.mean())
+            wandering_violation_rate = float(others.violation_rate.mean())
+            score = (return_mean + wandering_return) / 2
         shares = counting.counts[counting.counts > 0] / counting.counts.sum()
         start = self._trial.scenario.gateway.threshold_steps * THRESHOLD_STEP
         distance = np.abs(outcomes.rows[..., _THRESHOLD_COLUMN] - start)
         return ValidationResult(
             windows=len(self._trial.windows),
             ticks=self._trial.ticks,
-            return_mean=float(outcomes.returns.mean()),
+            score=score,
+            return_mean=return_mean,
             return_median=float(np.median(outcomes.returns)),
             violation_rate=float(outcomes.violation_rate.mean()),
             replica_hours=float(outcomes.replica_hours.mean()),
@@ -114,7 +135,33 @@ class Validation:
             changes=float(outcomes.changes.mean()),
             threshold_distance=float(distance.mean()),
             action_entropy=abs(float((shares * np.log(shares)).sum())),
+            wandering_return=wandering_return,
+            wandering_violation_rate=wandering_violation_rate,
         )
+
+
+def _wandering_trial(
+    scenario: Scenario,
+    config: ValidationConfig,
+    load_scales: tuple[float, ...],
+    traces_dir: Path | None,
+) -> Trial:
+    """Windows of the validation range whose rate wanders; those that no policy keeps are out."""
+    trial = prepare_trial(
+        scenario,
+        split="validation",
+        ticks=config.ticks,
+        windows=config.wandering_windows,
+        seed=VALIDATION_SEED,
+        traces_dir=traces_dir,
+    )
+    layouts = tuple(
+        wandering_layout(scenario, "validation", load_scales, seed=seed, traces_dir=traces_dir)
+        for seed in trial.plan.request_seeds
+    )
+    trial = replace(trial, requests=layouts)
+    kept = unkeepable(trial) == 0
+    return trial.keeping(kept.tolist()) if kept.any() else trial
 
 
 class _CountingPolicy:

@@ -54,7 +54,7 @@ def test_the_best_checkpoint_is_kept_and_not_the_last(
         weights = policy._network.state_dict()
         seen.append({name: value.clone() for name, value in weights.items()})
         mean = next(returns)
-        return ValidationResult(2, 4, mean, mean, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+        return ValidationResult(2, 4, mean, mean, mean, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 
     monkeypatch.setattr(Validation, "run", judge)
     config = tiny()

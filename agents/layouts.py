@@ -1,0 +1,78 @@
+"""How one range of traffic becomes several days: other shifts, other rates, wandering rates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from ..envs.scenario import Scenario
+from ..envs.workload.load_curve import wandering
+from ..envs.workload.request import Requests
+from .config import TrainingConfig
+from .trial import can_redraw
+
+_WORKLOAD_STREAM: Final = 1
+"""Keeps the seeds of workloads apart from those of episodes."""
+
+
+def training_layouts(
+    config: TrainingConfig, scenario: Scenario, traces_dir: Path | None
+) -> list[Requests]:
+    """The training range's load at every scale, and wandering between the scales.
+
+    Args:
+        config: How many of which. Where it gives other traffic, each scale has several.
+        scenario: Whose load.
+        traces_dir: Folder of the traces; `None`: the workload model stands in.
+
+    Raises:
+        ScenarioError: The traffic cannot be loaded.
+    """
+    count = config.workloads if can_redraw(scenario, traces_dir) else 1
+    factors = np.repeat(config.load_scales, count)
+    words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM))
+    seeds = words.generate_state(len(factors) + config.load_curves).tolist()
+    layouts = [
+        _at_rate(scenario, factor).requests("train", seed=seed, traces_dir=traces_dir)
+        for factor, seed in zip(factors, seeds, strict=False)
+    ]
+    layouts += [
+        wandering_layout(scenario, "train", config.load_scales, seed=seed, traces_dir=traces_dir)
+        for seed in seeds[len(factors) :]
+    ]
+    return layouts
+
+
+def wandering_layout(
+    scenario: Scenario,
+    split: str,
+    load_scales: tuple[float, ...],
+    *,
+    seed: int,
+    traces_dir: Path | None,
+) -> Requests:
+    """A split's load with a rate that wanders between the smallest and the largest scale.
+
+    Args:
+        scenario: Whose load.
+        split: Which range.
+        load_scales: Factors on its rate.
+        seed: Of copies and curve.
+        traces_dir: Folder of the traces.
+
+    Raises:
+        ScenarioError: The traffic cannot be loaded.
+    """
+    layout_seed, curve_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
+    most = _at_rate(scenario, max(load_scales))
+    requests = most.requests(split, seed=layout_seed, traces_dir=traces_dir)
+    return wandering(requests, min(load_scales) / max(load_scales), seed=curve_seed)
+
+
+def _at_rate(scenario: Scenario, factor: float) -> Scenario:
+    """The scenario at another rate."""
+    workload = replace(scenario.workload, rate_scale=scenario.workload.rate_scale * factor)
+    return replace(scenario, workload=workload)

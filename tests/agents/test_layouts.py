@@ -1,0 +1,81 @@
+"""The training range as several days: at other rates, laid out anew, wandering."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gatepilot.agents.config import ConfigError, ValidationConfig
+from gatepilot.agents.layouts import training_layouts, wandering_layout
+from gatepilot.agents.policy import Policy
+from gatepilot.agents.validation import Validation
+from gatepilot.envs.scenario import load_scenario
+from gatepilot.envs.schema.observation import ObservationSpec
+
+from .training_helpers import SCENARIO, tiny
+
+
+def test_each_scale_and_each_curve_is_a_layout() -> None:
+    config = tiny(workloads=2, load_scales=[1.0, 3.0], load_curves=3)
+    scenario = load_scenario(config.scenario)
+    layouts = training_layouts(config, scenario, None)
+    rates = np.array([layout.mean_rate_rps for layout in layouts])
+    assert len(layouts) == 7
+    np.testing.assert_allclose(rates[2:4] / rates[:2], 3.0, rtol=0.1)
+    assert (rates[4:] < rates[2:4].max()).all()
+    assert (rates[4:] > rates[:2].min()).all()
+    assert len({layout.arrival_s.tobytes() for layout in layouts}) == 7
+
+
+def test_more_curves_leave_the_other_layouts_as_they_are() -> None:
+    scenario = load_scenario(str(SCENARIO))
+    few, more = (training_layouts(tiny(load_curves=n), scenario, None) for n in (1, 2))
+    for before, after in zip(few, more, strict=False):
+        assert before.arrival_s.tobytes() == after.arrival_s.tobytes()
+
+
+def test_a_curve_never_leaves_its_split() -> None:
+    scenario = load_scenario(str(SCENARIO))
+    from_s, to_s = scenario.split_range("validation")
+    layout = wandering_layout(scenario, "validation", (0.5, 2.0), seed=1, traces_dir=None)
+    assert layout.span_s == to_s - from_s
+
+
+class _Never:
+    """Changes nothing."""
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        return np.ones((len(observation), 2), np.int64)
+
+
+def validation(config: ValidationConfig) -> Validation:
+    return Validation(
+        load_scenario(str(SCENARIO)),
+        config,
+        load_scales=(0.5, 4.0),
+        observation=ObservationSpec(),
+        traces_dir=None,
+    )
+
+
+def test_wandering_windows_are_half_of_the_score() -> None:
+    policy: Policy = _Never()
+    plain = validation(ValidationConfig(windows=2, ticks=8)).run(policy)
+    both = validation(ValidationConfig(windows=2, ticks=8, wandering_windows=3)).run(policy)
+    assert plain.wandering_return is None
+    assert plain.score == plain.return_mean == both.return_mean
+    assert both.wandering_return is not None
+    assert both.score == pytest.approx((both.return_mean + both.wandering_return) / 2)
+    assert (
+        replace(both, score=plain.score, wandering_return=None, wandering_violation_rate=None)
+        == plain
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"load_curves": -1}, "load_curves: -1"), ({"load_scales": []}, "load_scales")],
+)
+def test_bad_counts_are_named(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tiny(**changes)

@@ -10,6 +10,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ..envs.schema.fingerprint import Contract
 from ..envs.schema.observation import ObservationSpec
+from .artifact.errors import ArtifactError
+from .artifact.runtime import load_artifact
 from .baselines.fixed import FixedParams
 from .baselines.registry import UNIT_SUFFIX, controller_names, make_controller, params_type
 from .episodes import Outcomes
@@ -21,7 +23,7 @@ from .windows import Window
 
 FORMS: Final = (
     f"a controller's name ({', '.join(controller_names())}; {UNIT_SUFFIX} behind it allows steps "
-    "of one only), best_fixed, fixed:N or run:ID"
+    "of one only), best_fixed, fixed:N, run:ID or the folder of an exported artifact"
 )
 """Everything that `--policy` understands."""
 
@@ -207,8 +209,9 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
     """Finds out who is meant.
 
     Args:
-        text: A controller's name, `best_fixed`, `fixed:N`, or `run:ID`; `run:ID,ID` names several
-            trainings of one recipe that differ in their seed.
+        text: A controller's name, `best_fixed`, `fixed:N`, `run:ID`, or an artifact's folder;
+            `run:ID,ID` names several trainings of one recipe that differ in their seed. A name wins
+            over a folder that is called like it; `./` before it means the folder.
         load_run: Loads a run's model.
 
     Raises:
@@ -230,8 +233,26 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
         return Learned(text, members)
     if text.removesuffix(UNIT_SUFFIX) in controller_names():
         return TunedController(text)
+    if Path(text).is_dir():
+        return Learned(text, (_exported(Path(text)),))
     msg = f"unknown policy {text!r}: expected {FORMS}"
     raise PolicyError(msg)
+
+
+def _exported(folder: Path) -> TrainedPolicy:
+    """An artifact as it would act live. Who signed it does not matter to an evaluation.
+
+    Raises:
+        PolicyError: It is refused.
+    """
+    try:
+        policy = load_artifact(folder, public_key=None, allow_unsigned=True)
+    except ArtifactError as error:
+        raise PolicyError(str(error)) from error
+    manifest = policy.manifest
+    return TrainedPolicy(
+        policy, manifest.observation_spec, manifest.fingerprint, manifest.origin.seed
+    )
 
 
 def _fixed(trial: Trial, replicas: int) -> MakeController:

@@ -56,6 +56,9 @@ def wandering_layout(
 ) -> Requests:
     """A split's load with a rate that wanders between the smallest and the largest scale.
 
+    Its copies are shifted over the whole split, not only near each other: else the mix of prompts
+    tells the hour, and a policy learns by heart which hours of this one day have an incident.
+
     Args:
         scenario: Whose load.
         split: Which range.
@@ -67,12 +70,13 @@ def wandering_layout(
         ScenarioError: The traffic cannot be loaded.
     """
     layout_seed, curve_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
-    most = _at_rate(scenario, max(load_scales))
+    from_s, to_s = scenario.split_range(split)
+    most = _at_rate(scenario, max(load_scales), max_shift_s=to_s - from_s)
     requests = most.requests(split, seed=layout_seed, traces_dir=traces_dir)
     return wandering(requests, min(load_scales) / max(load_scales), seed=curve_seed)
 
 
-def _at_rate(scenario: Scenario, factor: float) -> Scenario:
-    """The scenario at another rate."""
-    workload = replace(scenario.workload, rate_scale=scenario.workload.rate_scale * factor)
-    return replace(scenario, workload=workload)
+def _at_rate(scenario: Scenario, factor: float, **changes: float) -> Scenario:
+    """The scenario at another rate, with other changes of its workload."""
+    rate_scale = scenario.workload.rate_scale * factor
+    return replace(scenario, workload=replace(scenario.workload, rate_scale=rate_scale, **changes))

@@ -25,7 +25,7 @@ class LearnedPolicy:
         Args:
             network: A stable-baselines3 policy over two heads or over the table of nine.
         """
-        self._network = network
+        self.network = network
         self._is_flat = isinstance(network.action_space, spaces.Discrete)
 
     def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -37,7 +37,7 @@ class LearnedPolicy:
         Returns:
             Shape `(n, 2)`: head indices; 1 is "no change".
         """
-        actions, _ = self._network.predict(observation, deterministic=True)
+        actions, _ = self.network.predict(observation, deterministic=True)
         return from_discrete(actions) if self._is_flat else np.asarray(actions, np.int64)
 
 

@@ -61,9 +61,8 @@ def observation_figures(
     rng = np.random.default_rng(seed)
     n = batch.n_envs
     seen = [batch.reset(seeds=rng.integers(0, 1 << 62, n))]
-    weights = [CHANGE_SHARE / 2, 1 - CHANGE_SHARE, CHANGE_SHARE / 2]
     for _ in range(SAMPLE_TICKS):
-        step = batch.step(rng.choice(3, size=(n, 2), p=weights))
+        step = batch.step(walk_actions(rng, n))
         seen.append(step.observation)
         if step.truncated.any():
             rows = np.flatnonzero(step.truncated)
@@ -72,6 +71,12 @@ def observation_figures(
     spread = entries.std(axis=0)
     spread[spread < LEAST_SPREAD] = 1.0
     return entries.mean(axis=0), spread
+
+
+def walk_actions(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """The walk's next actions of n gateways, `(n, 2)`."""
+    weights = [CHANGE_SHARE / 2, 1 - CHANGE_SHARE, CHANGE_SHARE / 2]
+    return rng.choice(3, size=(n, 2), p=weights)
 
 
 def set_figures(policy: BasePolicy, mean: NDArray[np.float32], spread: NDArray[np.float32]) -> None:

@@ -25,7 +25,11 @@ MAX_ENVS: Final = 256
 
 
 def keepable_starts(
-    scenario: Scenario, workloads: Sequence[Requests], episode_ticks: int
+    scenario: Scenario,
+    workloads: Sequence[Requests],
+    episode_ticks: int,
+    *,
+    at_most: int | None = None,
 ) -> NDArray[np.float64]:
     """Plays every window at the maximum of replicas, without faults; lists those never violated.
 
@@ -33,6 +37,7 @@ def keepable_starts(
         scenario: Whose gateways.
         workloads: Layouts of the training range.
         episode_ticks: Length of a window.
+        at_most: Look at so many windows only, spread evenly.
 
     Returns:
         Shape `(k, 2)`: index of the workload, start in it in seconds. All windows if none is kept.
@@ -44,6 +49,8 @@ def keepable_starts(
         for start_s in np.linspace(0.0, requests.span_s - episode_s, count):
             places.append((i, float(start_s)))
     windows = np.array(places)
+    if at_most is not None and at_most < len(windows):
+        windows = windows[np.linspace(0, len(windows) - 1, at_most).astype(np.int64)]
     chunks = np.array_split(windows, -(-len(windows) // MAX_ENVS))
     kept = np.concatenate([_kept(scenario, workloads, episode_ticks, part) for part in chunks])
     return windows[kept] if kept.any() else windows

@@ -34,6 +34,7 @@ CONTROLLERS = ("best_fixed", "hpa", "hpa@unit")
 TICKS = "60"
 WINDOWS = "128"
 """Four rounds of the 32 disjoint windows of tenants70b's test range: incidents are rare."""
+TENANTS = ["--scenario", "tenants70b", "--ticks", TICKS, "--windows", WINDOWS]
 AZURE = ["--trace", "azure-2023-conv-h1.csv.gz", "--ticks", TICKS, "--windows", "16"]
 AZURE += ["--profile", "llama-3.1-70b-fp8-h100_sxm-tp2-vllm", "--rate-scale", "4"]
 AZURE += ["--cold-start", "110"]
@@ -126,19 +127,19 @@ def speed() -> tuple[bool, dict[str, Any]]:
 
 
 def learning() -> tuple[bool, dict[str, Any]]:
-    """PPO, extended, tenants70b, 10 minutes at most: ahead of best-fixed and of tuned HPA."""
-    where = ["--scenario", "tenants70b", "--ticks", TICKS, "--windows", WINDOWS]
-    main_run = _train_and_judge("tenants70b", where)
-    figures = {"tenants70b": main_run, "azure-2023-conv-h1": _train_and_judge("azure70b", AZURE)}
-    ahead = all(pair["ci95"][0] > 0 for pair in main_run["pairs"].values())
-    return ahead and main_run["train_wall_s"] <= TRAINING_LIMIT_S, figures
+    """PPO, extended, tenants70b, 10 minutes at most: ahead of best-fixed and of tuned HPA.
+
+    The same policy then meets an hour of a service it has never seen.
+    """
+    figures = _train_and_judge("tenants70b", {"tenants70b": TENANTS, "azure-2023-conv-h1": AZURE})
+    ahead = all(pair["ci95"][0] > 0 for pair in figures["tenants70b"]["pairs"].values())
+    return ahead and figures["train_wall_s"] <= TRAINING_LIMIT_S, figures
 
 
 def documented() -> tuple[bool, dict[str, Any]]:
     """PPO and DQN on the documented observation and reward: reported, whatever they reach."""
-    where = ["--scenario", "tenants70b", "--ticks", TICKS, "--windows", WINDOWS]
     return True, {
-        config: _train_and_judge(config, where)
+        config: _train_and_judge(config, {"tenants70b": TENANTS})
         for config in ("tenants70b_documented", "tenants70b_dqn")
     }
 
@@ -191,26 +192,34 @@ BARS: dict[str, tuple[Callable[[], tuple[bool, dict[str, Any]]], tuple[str, ...]
 """Bar to its measurement and to the folders that can change its figures."""
 
 
-def _train_and_judge(config: str, where: list[str]) -> dict[str, Any]:
+def _train_and_judge(config: str, tests: dict[str, list[str]]) -> dict[str, Any]:
     """Trains a configuration and sets its best model against the controllers on test windows."""
     trained = _json([*GATEPILOT, "train", config, "--json", "--runs", str(ROOT / "runs")])
     name = f"run:{trained['run_id']}"
-    judged = _evaluate((name, *CONTROLLERS), where)
-    pairs = {p["against"]: p for p in judged["pairs"] if p["policy"] == name}
-    keep = ("mean_difference", "ci95", "iqm_difference", "iqm_ci95", "probability_of_improvement")
-    return {
+    figures: dict[str, Any] = {
         "train_wall_s": trained["wall_s"],
         "steps": trained["steps"],
         "steps_per_s": trained["steps_per_s"],
-        "summary": {
-            ("learned" if row["policy"] == name else row["policy"]): {
-                key: row[key]
-                for key in ("return_mean", "return_median", "violation_rate", "replica_hours")
-            }
-            for row in judged["summary"]
-        },
-        "pairs": {against: {key: pair[key] for key in keep} for against, pair in pairs.items()},
     }
+    row_keys = ("return_mean", "return_median", "violation_rate", "replica_hours")
+    pair_keys = ("mean_difference", "ci95", "iqm_difference", "iqm_ci95")
+    pair_keys += ("probability_of_improvement",)
+    for test, where in tests.items():
+        judged = _evaluate((name, *CONTROLLERS), where)
+        figures[test] = {
+            "summary": {
+                ("learned" if row["policy"] == name else row["policy"]): {
+                    key: row[key] for key in row_keys
+                }
+                for row in judged["summary"]
+            },
+            "pairs": {
+                pair["against"]: {key: pair[key] for key in pair_keys}
+                for pair in judged["pairs"]
+                if pair["policy"] == name
+            },
+        }
+    return figures
 
 
 def _evaluate(policies: tuple[str, ...], where: list[str]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_the_best_checkpoint_is_kept_and_not_the_last(
     seen = []
 
     def judge(self: Validation, policy: LearnedPolicy) -> ValidationResult:
-        weights = policy._network.state_dict()
+        weights = policy.network.state_dict()
         seen.append({name: value.clone() for name, value in weights.items()})
         mean = next(returns)
         return ValidationResult(2, 4, mean, mean, mean, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
@@ -61,7 +61,7 @@ def test_the_best_checkpoint_is_kept_and_not_the_last(
     result = Training(config).run(tmp_path, ListRecorder())
     assert result.best_step == 128
     assert result.validation.return_mean == -1.0
-    kept = load_policy(result.model_path, config)._network.state_dict()
+    kept = load_policy(result.model_path, config).network.state_dict()
     for name, value in kept.items():
         assert torch.equal(value, seen[4][name])
     assert not torch.equal(kept["action_net.bias"], seen[3]["action_net.bias"])

@@ -1,125 +1,32 @@
-"""Trainings in MLflow, on SQLite in a folder of runs. The only module that imports mlflow."""
+"""A folder of runs: MLflow's database, and a folder of files for each run."""
 
 from __future__ import annotations
 
 import fcntl
-import logging
-import math
-import os
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
-
-os.environ.setdefault(
-    "MLFLOW_DISABLE_TELEMETRY", "true"
-)  # read on import: nothing leaves the machine
+from typing import Final
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunStatus, RunTag
+from mlflow.entities import Param, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
 
-from ..agents.config import TrainingConfig
-from ..envs.scenario import Scenario
-from ..envs.schema.fingerprint import Contract
-from .config import flat
-from .provenance import Provenance
-from .run_files import RunError, RunFiles
+from ...agents.config import TrainingConfig
+from ...envs.scenario import Scenario
+from ...envs.schema.fingerprint import Contract
+from ..config import flat
+from ..provenance import Provenance
+from ..run_files import RunError, RunFiles
+from .registry import Registry
+from .tracked_run import TrackedRun
+from .wording import first_line
 
 EXPERIMENT: Final = "gatepilot"
 """MLflow experiment of all trainings."""
 _DATABASE: Final = "mlflow.db"
-_MAX_METRICS: Final = 1000
-"""Metrics that MLflow takes in one batch."""
-_log = logging.getLogger(__name__)
-
-for _name in ("mlflow", "alembic"):
-    logging.getLogger(_name).setLevel(logging.WARNING)
-
-
-class TrackedRun:
-    """One training: figures go to MLflow in batches, files into the run's artifact folder."""
-
-    def __init__(self, client: MlflowClient, run_id: str, folder: Path) -> None:
-        """Wraps a run that exists, and keeps other processes from training it.
-
-        Args:
-            client: MLflow.
-            run_id: Its id.
-            folder: Its artifact folder.
-
-        Raises:
-            RunError: Another process trains it.
-        """
-        self._lock = (folder / ".lock").open("w")  # held until this object or the process ends
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
-            raise RunError(f"run {run_id}: another process is training it") from error
-        self.run_id = run_id
-        self.folder = folder
-        self.spent_s = 0.0
-        """Seconds spent on talking to MLflow."""
-        self._client = client
-        self._pending: list[Metric] = []
-
-    def record(self, step: int, values: Mapping[str, float]) -> None:
-        """Notes figures until the next `flush`; a figure that is not finite is left out.
-
-        Args:
-            step: Training steps done.
-            values: Figures by name.
-        """
-        now_ms = time.time_ns() // 1_000_000
-        self._pending += [
-            Metric(name, value, now_ms, step)
-            for name, value in values.items()
-            if math.isfinite(value)
-        ]
-
-    def flush(self) -> None:
-        """Writes what was noted; if the database cannot be written, it is kept until it can."""
-        started_s = time.perf_counter()
-        try:
-            self._write()
-        except (MlflowException, OSError) as error:
-            _log.warning("MLflow: %s; figures are kept and written later", _first_line(error))
-        self.spent_s += time.perf_counter() - started_s
-
-    def finish(self, values: Mapping[str, float], step: int) -> None:
-        """Writes the last figures, marks the run as finished and lets it go.
-
-        Raises:
-            RunError: The database cannot be written.
-        """
-        self.record(step, values)
-        try:
-            self._write()
-            self._client.set_terminated(self.run_id, RunStatus.to_string(RunStatus.FINISHED))
-        except (MlflowException, OSError) as error:
-            raise RunError(f"MLflow: {_first_line(error)}") from error
-        self._lock.close()
-
-    def stop(self, status: Literal["FAILED", "KILLED"]) -> None:
-        """Marks the run as ended early and lets it go; it can be resumed.
-
-        Figures since the last flush are dropped: they belong to steps after the last checkpoint and
-        come again when the run is resumed.
-        """
-        self._pending.clear()
-        try:
-            self._client.set_terminated(self.run_id, status)
-        except (MlflowException, OSError) as error:
-            _log.warning("MLflow: %s", _first_line(error))
-        self._lock.close()
-
-    def _write(self) -> None:
-        for start in range(0, len(self._pending), _MAX_METRICS):
-            batch = self._pending[start : start + _MAX_METRICS]
-            self._client.log_batch(self.run_id, metrics=batch)
-        self._pending.clear()
+_BEST: Final = "best/"
+"""What the figures of a run's best checkpoint start with."""
 
 
 class RunStore:
@@ -169,7 +76,7 @@ class RunStore:
         except OSError as error:
             raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
         except MlflowException as error:
-            raise RunError(f"{self.folder / _DATABASE}: {_first_line(error)}") from error
+            raise RunError(f"{self.folder / _DATABASE}: {first_line(error)}") from error
         tags = {
             "fingerprint": contract.fingerprint,
             "git_commit": provenance.git_commit,
@@ -211,16 +118,37 @@ class RunStore:
         self._client(run_id)
         return self._files(run_id)
 
+    def best_figures(self, run_id: str) -> dict[str, float]:
+        """Figures of the best checkpoint on the validation windows; none before the end.
+
+        Raises:
+            RunError: There is no such run.
+        """
+        metrics = self._client(run_id).get_run(run_id).data.metrics
+        return {k.removeprefix(_BEST): v for k, v in metrics.items() if k.startswith(_BEST)}
+
+    def registry(self) -> Registry:
+        """The registry of models beside the runs.
+
+        Raises:
+            RunError: There is no database.
+        """
+        self._check_database("registry")
+        return Registry(self.uri)
+
     def _client(self, run_id: str) -> MlflowClient:
         """MLflow, if it knows the run."""
-        if not (self.folder / _DATABASE).is_file():
-            raise RunError(f"run {run_id}: no runs in {self.folder} (see --runs)")
+        self._check_database(f"run {run_id}")
         client = MlflowClient(tracking_uri=self.uri)
         try:
             client.get_run(run_id)
         except MlflowException as error:
             raise RunError(f"run {run_id}: not found in {self.folder}") from error
         return client
+
+    def _check_database(self, wanted: str) -> None:
+        if not (self.folder / _DATABASE).is_file():
+            raise RunError(f"{wanted}: no runs in {self.folder} (see --runs)")
 
     def _files(self, run_id: str) -> RunFiles:
         return RunFiles(run_id, self.folder / "artifacts" / run_id / "artifacts")
@@ -239,7 +167,3 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]

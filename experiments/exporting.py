@@ -1,0 +1,98 @@
+"""A tracked run becomes an artifact, and the artifact a version of a registered model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from ..agents.artifact.export import Trained
+from ..agents.artifact.folder import read_folder
+from ..agents.artifact.manifest import Manifest, Origin
+from ..agents.artifact.placing import place
+from ..agents.callbacks import BEST_MODEL_FILE
+from ..agents.learned_policy import load_policy
+from ..agents.trial import trace_path
+from ..envs.scenario import load_scenario
+from .config import to_yaml
+from .run_files import SCENARIO_FILE, RunError
+from .tracking import ModelVersion, RunStore
+
+DIGEST_TAG: Final = "digest"
+"""Tag of a version that names its artifact's digest."""
+ARTIFACTS_FOLDER: Final = "artifact"
+"""Within a run's folder: registered artifacts, each under the start of its digest."""
+_EXPORTERS: Final = ("gatepilot", "onnx", "onnxruntime", "torch")
+"""Distributions that make the artifact; their versions stand beside those of the training."""
+
+
+def trained_run(store: RunStore, run_id: str, traces_dir: Path | None) -> Trained:
+    """The best model of a run, with all that is known of its training.
+
+    Args:
+        store: Where runs are kept.
+        run_id: MLflow's id.
+        traces_dir: Folder of the traces; `None`: workload models stand in.
+
+    Raises:
+        RunError: No such run, no model yet, or another contract than this version of the code has.
+        ScenarioError: Its scenario cannot be read.
+    """
+    files = store.files(run_id)
+    config, contract = files.config(), files.contract()
+    if not (files.folder / BEST_MODEL_FILE).is_file():
+        raise RunError(f"run {run_id}: no model yet; the first comes with the first validation")
+    try:
+        policy = load_policy(files.folder / BEST_MODEL_FILE, config)
+    except ValueError as error:
+        raise RunError(f"run {run_id}: {error}") from error
+    scenario = load_scenario(files.folder / SCENARIO_FILE)
+    made_by = files.provenance()
+    has_trace = trace_path(scenario, traces_dir) is not None
+    origin = Origin(
+        run_id=run_id,
+        seed=config.seed,
+        steps=config.steps,
+        scenario=scenario.name,
+        config_yaml=to_yaml(config),
+        scenario_yaml=files.scenario_text(),
+        git_commit=made_by.git_commit,
+        git_dirty=made_by.git_dirty,
+        traffic="trace" if has_trace else "model",
+        validation=store.best_figures(run_id),
+        versions={**made_by.versions, **_exporters()},
+    )
+    return Trained(policy, config, scenario, contract, origin)
+
+
+def register(
+    store: RunStore, folder: Path, manifest: Manifest, *, name: str, alias: str | None
+) -> ModelVersion:
+    """Keeps an artifact with its run and makes a version of a registered model of it.
+
+    Args:
+        store: The run's.
+        folder: The artifact.
+        manifest: Of it.
+        name: The model's.
+        alias: Points to the new version from now on; `None`: none does.
+
+    Raises:
+        RunError: The registry refuses it.
+        ArtifactError: The run's folder cannot be written.
+    """
+    run_id = manifest.origin.run_id
+    kept = store.files(run_id).folder / ARTIFACTS_FOLDER / manifest.digest[:12]
+    kept.parent.mkdir(exist_ok=True)
+    place(kept, read_folder(folder), force=True)
+    tags = {
+        DIGEST_TAG: manifest.digest,
+        "fingerprint": manifest.fingerprint,
+        "scenario": manifest.origin.scenario,
+    }
+    return store.registry().register(name, kept, run_id=run_id, tags=tags, alias=alias)
+
+
+def _exporters() -> Mapping[str, str]:
+    return {f"export.{name}": metadata.version(name) for name in _EXPORTERS}

@@ -1,17 +1,39 @@
-"""Puts the generated tables of the contract into pages at build time (a hook of MkDocs)."""
+"""Puts what is generated from the code into pages at build time (a hook of MkDocs)."""
 
 from __future__ import annotations
 
 import re
 
+from gatepilot.deploy_bridge.metrics.catalogue_params import CatalogueParams
+from gatepilot.deploy_bridge.metrics.queries import catalogue
+from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
 from gatepilot.envs.schema.tables import actions_table, fields_table, observation_table
+
+
+def queries() -> str:
+    """Every query of the catalogue with what it means."""
+    params = CatalogueParams(
+        cluster="llm",
+        model="MODEL",
+        deployment="llm",
+        weights_gib=15.0,
+        kv_gib=20.0,
+        vram_gib=45.0,
+    )
+    return "\n\n".join(
+        f"`{query.name}`: {query.meaning}{' (critical)' if query.is_critical else ''}\n\n"
+        f"```promql\n{query.text}\n```"
+        for query in catalogue(params, Contract(ObservationSpec()))
+    )
+
 
 TABLES = {
     "fields": fields_table(),
     "documented": observation_table(ObservationSpec("documented")),
     "extended": observation_table(ObservationSpec("extended")),
     "actions": actions_table(),
+    "catalogue": queries(),
 }
 
 

@@ -1,0 +1,1 @@
+"""What is known of a live gateway, and what the bridge says of itself."""

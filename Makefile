@@ -17,11 +17,11 @@ export GATEPILOT_TRACES ?= $(abspath ../shared/traces)
 endif
 
 ifeq ($(EDITABLE),0)
-TARGET := ".[train,dev]"
+TARGET := ".[train,testbed,dev]"
 SOURCES := $(shell find __init__.py py.typed $(FLOORS) -type f -not -name '*.pyc')
 export GATEPILOT_INSTALLED := 1
 else
-TARGET := -e ".[train,dev]"
+TARGET := -e ".[train,testbed,dev]"
 endif
 
 BIN := $(abspath $(VENV))/bin
@@ -29,7 +29,7 @@ PY := $(BIN)/python
 STAMP := $(VENV)/.gatepilot-stamp
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help setup python demo test slow check lint typecheck imports docs lengths bench bars base
+.PHONY: help setup python prometheus demo test slow check lint typecheck imports docs lengths bench bars base
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,11 +58,27 @@ python:
 			echo "Python's venv module is incomplete: install the package python3-venv, then run make again."; exit 1; \
 		fi
 
+# Debian's package would start a service, so only its program is taken out of it. No root is needed
+# where apt knows its packages already.
+prometheus: $(STAMP)  ## Prometheus' program beside the environment's Python, unless there is one
+	@test -x $(BIN)/prometheus || command -v prometheus >/dev/null || { \
+		command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || \
+			{ echo "Prometheus is missing: put its program on the PATH (prometheus.io/download)."; exit 1; }; \
+		work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && cd "$$work" && \
+		get="apt-get -q -o APT::Sandbox::User=root" && \
+		{ $$get download prometheus 2>/dev/null || \
+			{ test "$$(id -u)" = 0 && $$get update && $$get download prometheus; } || \
+			{ echo "Prometheus is missing: as root, apt-get update; then run make again."; exit 1; }; } && \
+		dpkg-deb -x prometheus_*.deb unpacked && install -m 755 unpacked/usr/bin/prometheus $(BIN)/; \
+	}
+
 demo: $(STAMP)  ## the main job in a few minutes, without any service
 	$(BIN)/gatepilot demo
 
-test: $(STAMP)  ## the fast suite
+test: $(STAMP)  ## the fast suite, then the tests with a real Envoy and a real Prometheus
+	@$(MAKE) prometheus || echo "Tests that need it are skipped."
 	$(BIN)/pytest -m "not slow and not live" $(ARGS)
+	$(BIN)/pytest -m "live and not slow" --timeout 120 $(ARGS) || test $$? = 5  # 5: ARGS hold none
 
 slow: $(STAMP)  ## the long properties and trainings
 	$(BIN)/pytest -m slow $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
@@ -45,7 +46,7 @@ def load_policy(path: Path, config: TrainingConfig) -> LearnedPolicy:
     """Reads the weights of a saved model.
 
     Only tensors are read: the network is built from the configuration, and the pickled part of the
-    file, which could run code, is left alone.
+    file, which could run code, is left alone. It runs on as many threads as in its training.
 
     Args:
         path: A zip file that stable-baselines3 has saved.
@@ -54,6 +55,7 @@ def load_policy(path: Path, config: TrainingConfig) -> LearnedPolicy:
     Raises:
         ValueError: The file is not such a model, or was trained with another configuration.
     """
+    torch.set_num_threads(config.torch_threads)
     spec = config.observation_spec
     observation_space = spaces.Box(spec.low, spec.high)
     network: BasePolicy

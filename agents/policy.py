@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,23 @@ class Controller(Protocol):
         Returns:
             The settings to apply; `settings` itself if nothing is to change.
         """
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A controller with state: what it remembers can be written down and put back.
+
+    After `restore(saved())` it decides exactly as the one that was saved. A controller without this
+    has no state.
+    """
+
+    def saved(self) -> dict[str, Any]:
+        """What it remembers, as JSON content."""
+        ...
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Takes over what another one of the same parameters remembered."""
         ...
 
 

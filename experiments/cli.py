@@ -16,10 +16,14 @@ import typer
 COMMANDS: Final[dict[str, str]] = {
     "demo": "The whole story in a few minutes: train, compare, report.",
     "evaluate": "Compare policies and baselines over the same windows of traffic.",
+    "export": "Seal a trained policy: ONNX, manifest, golden vectors, signature.",
+    "fetch": "Bring a sealed policy from the registry to a folder.",
+    "rehearse": "Watch a policy in shadow: the real bridge beside the simulated gateway.",
     "simulate": "Run a trace or a scenario through the simulated gateway.",
+    "testbed": "A real Envoy and Prometheus around emulated replicas, on this machine.",
     "train": "Train a policy; everything is logged to MLflow.",
 }
-"""Command to its line in the help; `commands/<name>.py` holds a function of that name."""
+"""Command to its line in the help; `commands/<name>.py` holds a function or group of its name."""
 
 GOOD, NO, WRONG_USAGE = 0, 1, 2
 INTERNAL_ERROR: Final = 70
@@ -71,14 +75,18 @@ def build(command: str | None) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     for name, line in COMMANDS.items():
-        function = _loaded(name) if name == command else _not_loaded
-        app.command(name, short_help=line)(function)
+        loaded = _loaded(name) if name == command else _not_loaded
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name, short_help=line)
+        else:
+            app.command(name, short_help=line)(loaded)
     return app
 
 
-def _loaded(name: str) -> Callable[..., None]:
-    function: Callable[..., None] = getattr(import_module(f".commands.{name}", __package__), name)
-    return function
+def _loaded(name: str) -> Callable[..., None] | typer.Typer:
+    loaded: Callable[..., None] | typer.Typer
+    loaded = getattr(import_module(f".commands.{name}", __package__), name)
+    return loaded
 
 
 def _not_loaded() -> None:
@@ -96,6 +104,7 @@ def _one_line(error: Exception) -> str | None:
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         missing = error.name.split(".")[0]
         if missing != "gatepilot":
-            return f"{missing} is missing: install gatepilot with its extra, gatepilot[train]"
+            extra = "testbed" if missing == "aiohttp" else "train"
+            return f"{missing} is missing: install gatepilot with its extra, gatepilot[{extra}]"
     ours = type(error).__module__.startswith("gatepilot.")
     return str(error) if isinstance(error, ValueError) and ours else None

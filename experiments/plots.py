@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, SymmetricalLogLocator
+from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from ..agents.statistics import Interval, Values
@@ -31,6 +32,7 @@ COLORS: Final = (
 FAR: Final = 5.0
 """How many times the middle one a value must be for an axis to become logarithmic outside."""
 _GREY: Final = "#9aa3ad"
+_POSITION_DECIMALS: Final = 5
 _PERCENT_TICKS: Final = (0, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _STYLE: Final[dict[str, Any]] = {
     "font.family": "DejaVu Sans",
@@ -59,9 +61,23 @@ def drawn(draw: Callable[[], Figure]) -> str:
     """Draws in the report's style and returns SVG text."""
     with mpl.rc_context(_STYLE):  # type: ignore[arg-type]  # it wants every key as a literal
         figure = draw()
+        _lay_out(figure)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
+
+
+def _lay_out(figure: Figure) -> None:
+    """Places the axes for good, on a grid: the solver's last digits are not the same every time."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        x, y, width, height = ax.get_position(True).bounds
+        ends = [round(end, _POSITION_DECIMALS) for end in (x, y, x + width, y + height)]
+        ax.set_position(Bbox.from_extents(*ends))
 
 
 def means_plot(summary: Sequence[Summary], colors: Mapping[str, str]) -> Figure:

@@ -2,88 +2,66 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import jinja2
+from typing import TYPE_CHECKING, Final
 
 from ..agents.episodes import Outcomes
 from ..agents.trial import Trial
 from ..reward.documented import default_reward
 from . import plots
 from .files import replacing
+from .page import Picture, filled
 from .results import Pair, Summary, matrix
 from .study import Study
 from .timeline import telling_windows, timeline_plot
-from .wording import short, signed, spanned, verdict_line
+from .wording import short, verdict_line
+
+if TYPE_CHECKING:
+    from .rehearsal.section import Section
 
 TIMELINE_POLICIES: Final = 4
 """Policies side by side in a course: more cannot be told apart."""
 _TEMPLATE: Final = "report.html.j2"
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A plot with what a reader needs beside it."""
-
-    title: str
-    caption: str
-    svg: str
-
-    @property
-    def source(self) -> str:
-        """The plot as a data address: it keeps its ids to itself."""
-        data = base64.b64encode(self.svg.encode()).decode()
-        return f"data:image/svg+xml;base64,{data}"
-
-
-def write_report(study: Study, path: Path) -> None:
+def write_report(study: Study, path: Path, rehearsal: Section | None = None) -> None:
     """Writes the report of an evaluation; a failure leaves what was there before.
+
+    Args:
+        study: The evaluation.
+        path: The file.
+        rehearsal: Shown in a section of its own.
 
     Raises:
         OutputError: The folder does not exist or cannot be written to.
     """
     with replacing(path) as temporary:
-        temporary.write_text(render(study), encoding="utf-8")
+        temporary.write_text(render(study, rehearsal), encoding="utf-8")
 
 
-def render(study: Study) -> str:
+def render(study: Study, rehearsal: Section | None = None) -> str:
     """The report as HTML text."""
     results = study.results
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "short": short,
-        "signed": signed,
-        "spanned": spanned,
-        "as_json": _as_json,
-    }
     colors = plots.color_of([row.policy for row in results.summary])
-    return environment.get_template(_TEMPLATE).render(
-        results=results,
-        verdicts=[
+    values = {
+        "results": results,
+        "verdicts": [
             (pair.comparison.verdict, verdict_line(pair)) for pair in results.pairs_of_the_best()
         ],
-        overall=_overall(results.summary, results.headline_pairs(), colors),
-        headline_pairs=results.headline_pairs(),
-        chapters=[
+        "overall": _overall(results.summary, results.headline_pairs(), colors),
+        "headline_pairs": results.headline_pairs(),
+        "chapters": [
             (trial, results.by_scenario[trial.scenario.name], _pictures(study, trial, colors))
             for trial in study.trials
             if trial.windows
         ],
-        colors=colors,
-        provenance=results.provenance,
-        limits=default_reward.slo,
-    )
+        "colors": colors,
+        "provenance": results.provenance,
+        "limits": default_reward.slo,
+        "rehearsal": rehearsal,
+    }
+    return filled(_TEMPLATE, values)
 
 
 def _overall(
@@ -175,8 +153,3 @@ def _scatter(
         f"A point above the line is a window in which {short(names[0])} did better.",
         plots.drawn(lambda: plots.scatter_plot(ours, theirs, names, colors[names[0]])),
     )
-
-
-def _as_json(value: Any) -> str:  # noqa: ANN401
-    """Plain data, readable."""
-    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)

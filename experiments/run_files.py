@@ -101,6 +101,18 @@ class RunFiles:
             )
         return contract
 
+    def provenance(self) -> Provenance:
+        """By which code and command the run was started.
+
+        Raises:
+            RunError: Its file is missing or damaged.
+        """
+        text = self._text(PROVENANCE_FILE)
+        try:
+            return Provenance(**json.loads(text))
+        except (json.JSONDecodeError, TypeError) as error:
+            raise RunError(f"run {self.run_id}: {PROVENANCE_FILE} is damaged") from error
+
     def _text(self, name: str) -> str:
         try:
             return (self.folder / name).read_text(encoding="utf-8")

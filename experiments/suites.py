@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SUITES: Final[dict[str, tuple[str, ...]]] = {
-    "core": ("tenants70b", "tenants70b_faults", "azure70b", "demo"),
+    "core": ("tenants70b", "tenants70b_faults", "azure70b", "demo", "testbed"),
 }
 """Suite to shipped scenarios. `core`: all of them."""
 

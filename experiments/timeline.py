@@ -18,6 +18,8 @@ from .wording import short
 
 LOWEST_P95_S: Final = 0.02
 """Lower end of the latency axis: less is shown at the end."""
+CROWDED: Final = 300.0
+"""Span of a latency axis from which on only powers of ten are labelled."""
 
 
 def timeline_plot(
@@ -44,7 +46,9 @@ def timeline_plot(
     figure = Figure(figsize=(10.5, 1.35 * sum(heights)), layout="constrained")
     axes: NDArray[Any] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     minutes = np.arange(1, outcomes[policies[0]].rows.shape[1] + 1) * tick_s / 60
-    _load(axes[0], outcomes[policies[0]].rows[window], minutes)
+    first = outcomes[policies[0]].rows[window]
+    draw_load(axes[0], first, minutes)
+    axes[0].set_title("Load: requests per second, the same for every policy")
     for ax, policy in zip(axes[1:-2], policies, strict=True):
         played = outcomes[policy]
         _replicas(ax, played.rows[window], minutes, colors[policy], max_replicas)
@@ -55,19 +59,30 @@ def timeline_plot(
             f"violate, {played.replica_hours[window]:.1f} replica-hours"
         )
     axes[1].legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=3, borderaxespad=0)
-    _latency(axes[-2], outcomes, window, minutes, colors, latency_limit_s)
+    p95_s = {
+        policy: played.rows[window][:, FIELD_INDEX["ttft_p95_s"]]
+        for policy, played in outcomes.items()
+    }
+    draw_latency(axes[-2], p95_s, minutes, colors, latency_limit_s)
+    axes[-2].set_title("P95 of time to first token, log scale")
     _threshold(axes[-1], outcomes, window, minutes, colors)
     axes[-1].set_xlabel("Minutes since the start of the window")
     axes[-1].set_xlim(0, minutes[-1])
     return figure
 
 
-def _load(ax: Axes, rows: NDArray[np.float32], minutes: NDArray[np.float64]) -> None:
+def draw_load(ax: Axes, rows: NDArray[Any], minutes: NDArray[np.float64]) -> None:
+    """Requests per second over time.
+
+    Args:
+        ax: Where to draw.
+        rows: Snapshots, `(ticks, F)`.
+        minutes: Their times.
+    """
     rate = rows[:, FIELD_INDEX["request_rate_rps"]]
     ax.fill_between(minutes, rate, color="#4a5563", alpha=0.18, lw=0)
     ax.plot(minutes, rate, color="#4a5563", lw=1.2)
     ax.set_ylim(bottom=0)
-    ax.set_title("Load: requests per second, the same for every policy")
 
 
 def _replicas(
@@ -90,17 +105,24 @@ def _replicas(
     ax.set_ylabel("replicas")
 
 
-def _latency(
+def draw_latency(
     ax: Axes,
-    outcomes: Mapping[str, Outcomes],
-    window: int,
+    p95_s: Mapping[str, NDArray[Any]],
     minutes: NDArray[np.float64],
     colors: Mapping[str, str],
     limit_s: float,
 ) -> None:
-    for policy, played in outcomes.items():
-        p95_s = played.rows[window][:, FIELD_INDEX["ttft_p95_s"]]
-        ax.plot(minutes, np.maximum(p95_s, LOWEST_P95_S), color=colors[policy], lw=1.3)
+    """P95 over time on a logarithmic axis, with the SLO's limit.
+
+    Args:
+        ax: Where to draw.
+        p95_s: By policy, `(ticks,)` each.
+        minutes: Times of the ticks.
+        colors: By policy.
+        limit_s: The limit.
+    """
+    for policy, values in p95_s.items():
+        ax.plot(minutes, np.maximum(values, LOWEST_P95_S), color=colors[policy], lw=1.3)
     ax.axhline(limit_s, color="#d62728", lw=1, ls="--")
     ax.annotate(
         f"limit {limit_s:g} s",
@@ -113,12 +135,13 @@ def _latency(
     )
     ax.set_yscale("log")
     low, high = ax.get_ylim()
-    ax.set_ylim(min(low, limit_s / 8), max(high, limit_s * 3))
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    low, high = min(low, limit_s / 8), max(high, limit_s * 3)
+    ax.set_ylim(low, high)
+    digits = (1, 2, 5) if high < CROWDED * low else (1,)
+    ax.yaxis.set_major_locator(LogLocator(subs=digits, numticks=8))
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_locator(NullLocator())
     ax.set_ylabel("s")
-    ax.set_title("P95 of time to first token, log scale")
 
 
 def _threshold(

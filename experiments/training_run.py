@@ -89,7 +89,8 @@ def run_training(
     """
     try:
         result = training.run(run.folder, run, on_status=on_status, resume=resume)
-        last = {f"best/{name}": float(value) for name, value in asdict(result.validation).items()}
+        validation = asdict(result.validation).items()
+        last = {f"best/{name}": float(value) for name, value in validation if value is not None}
         last |= {
             "best/step": float(result.best_step),
             "time/wall_s": result.wall_s,

@@ -18,7 +18,12 @@ BASE_PACKAGES = (
     "gatepilot.agents.baselines",
     "gatepilot.deploy_bridge",
 )
-BASE_MODULES = ("gatepilot.envs.reward_fn", "gatepilot.agents.policy")
+BASE_MODULES = (
+    "gatepilot.envs.reward_fn",
+    "gatepilot.agents.policy",
+    "gatepilot.agents.artifact.runtime",
+    "gatepilot.agents.artifact.signing",
+)
 TRAIN_ONLY = ("torch", "stable_baselines3", "gymnasium", "numba", "mlflow")
 
 # None in sys.modules makes an import fail as if the distribution were missing.

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
@@ -169,6 +169,21 @@ class Hpa:
             return settings
         size = self._sync(tick * self.tick_s, snapshot, settings.replicas)
         return settings if size == settings.replicas else replace(settings, replicas=size)
+
+    def saved(self) -> dict[str, Any]:
+        """What it remembers, as JSON content."""
+        memory = self.state.memory
+        return {
+            "ticks": self.state.ticks,
+            "recommendations": [list(entry) for entry in memory.recommendations],
+            "changes": [list(entry) for entry in memory.changes],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Takes over what another one remembered."""
+        recommendations = [(t, size) for t, size in saved["recommendations"]]
+        changes = [(t, change) for t, change in saved["changes"]]
+        self.state = HpaState(saved["ticks"], HpaMemory(recommendations, changes))
 
     def _sync(self, now_s: float, snapshot: MetricsSnapshot, current: int) -> int:
         memory, behavior = self.state.memory, self.params.behavior

@@ -7,6 +7,7 @@ constants. No upstream; `baselines.md`, 15.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,3 +44,11 @@ class Random:
         del snapshot
         scale, threshold = self.generator.choice(STEPS, size=2)
         return settings.stepped(int(scale), int(threshold), self.limits)
+
+    def saved(self) -> dict[str, Any]:
+        """The generator's state, as JSON content."""
+        return dict(self.generator.bit_generator.state)
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Draws on where another one stopped."""
+        self.generator.bit_generator.state = saved

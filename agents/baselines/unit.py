@@ -9,10 +9,11 @@ this one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
-from ..policy import Controller
+from ..policy import Controller, Remembering
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,15 @@ class Unit:
             self.limits,
         )
         return replace(stepped, max_outstanding=wanted.max_outstanding)
+
+    def saved(self) -> dict[str, Any]:
+        """What the inner controller remembers; nothing, if it has no state."""
+        return self.inner.saved() if isinstance(self.inner, Remembering) else {}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Hands it to the inner controller."""
+        if isinstance(self.inner, Remembering):
+            self.inner.restore(saved)
 
 
 def _sign(difference: int) -> int:

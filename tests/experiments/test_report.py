@@ -131,7 +131,7 @@ def test_a_failure_leaves_what_was_there(
     path = tmp_path / "report.html"
     path.write_text("before")
 
-    def broken(study: Study) -> str:
+    def broken(*given: object) -> str:
         raise RuntimeError
 
     monkeypatch.setattr(report_module, "render", broken)

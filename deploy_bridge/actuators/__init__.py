@@ -1,0 +1,1 @@
+"""How settings reach a gateway; in shadow, nothing here is constructed but `noop`."""

@@ -1,0 +1,1 @@
+"""What was decided and why, so that nobody can change it unseen."""

@@ -1,0 +1,207 @@
+"""What is recorded when: the boot, each tick, checkpoints, gaps, cuts.
+
+A record that cannot be written is not the end: the bridge freezes, every tick tries again, and the
+first record that succeeds is preceded by a `gap` that says what is missing, and by the whole state,
+so that a replay can go on behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..decision import Content, Decision, Doubt, canonical
+from ..errors import LedgerError, LedgerUnavailableError
+from .ledger import Ledger, WriterLock
+from .record import Entry, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class JournalParams:
+    """How much is kept, and how often the state is written down."""
+
+    retention_s: float
+    """Age from which records are removed, seconds."""
+    max_entries: int
+    """Records kept at most."""
+    checkpoint_ticks: int
+    """Ticks between two checkpoints."""
+
+
+@dataclass(slots=True)
+class _Gap:
+    """Ticks that were decided and not recorded."""
+
+    reason: str
+    ticks: int
+    from_s: float
+    to_s: float
+
+
+class Journal:
+    """The one writer of a ledger."""
+
+    def __init__(self, path: Path, params: JournalParams, identity: Content) -> None:
+        """Takes the lock and opens the ledger; where the disk does not allow it, later.
+
+        Args:
+            path: The SQLite file; its folder exists.
+            params: How much is kept.
+            identity: Who runs: all that a replay needs besides the state.
+
+        Raises:
+            LedgerError: Another bridge writes here, or the file is no ledger or was changed.
+        """
+        self._path, self._params, self._identity = path, params, identity
+        self._lock = WriterLock(path.parent)
+        self._ledger: Ledger | None = None
+        self._is_booted = False
+        self._gap: _Gap | None = None
+        self._trouble: str | None = None
+        self._ticks = 0
+        self._first_seq = 1
+        self._lead: list[Entry] = []
+        self._cut: int | None = None
+        try:
+            self._open()
+        except LedgerUnavailableError as error:
+            self._trouble = str(error)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be recorded now; `None`: it can."""
+        return self._trouble
+
+    @property
+    def entries(self) -> int:
+        """Records in the ledger."""
+        return 0 if self._ledger is None else self._ledger.next_seq - self._first_seq
+
+    @property
+    def head(self) -> tuple[int, str]:
+        """Number and hash of the last record."""
+        return (
+            (0, "") if self._ledger is None else (self._ledger.next_seq - 1, self._ledger.head_hash)
+        )
+
+    def begin(self, state: Callable[[], Content], now_s: float) -> tuple[int, tuple[Doubt, ...]]:
+        """Prepares the record of a tick.
+
+        Args:
+            state: The controller's state as it is now, before the tick.
+            now_s: Wall time of the tick.
+
+        Returns:
+            The number that the tick's record will have, and what is wrong with the ledger.
+        """
+        try:
+            if self._ledger is None:
+                self._open()
+            self._prepare(state, now_s)
+        except LedgerError as error:
+            self._trouble = str(error)
+        known = 1 if self._ledger is None else self._ledger.next_seq
+        doubts = () if self._trouble is None else (Doubt("ledger", "ledger", self._trouble),)
+        return known + len(self._lead), doubts
+
+    def record(self, decision: Decision) -> Doubt | None:
+        """Records a tick.
+
+        Returns:
+            Why it could not be; `None`: it was.
+        """
+        entries = [*self._lead, _entry("tick", decision.at_s, decision.content())]
+        try:
+            if self._ledger is None:
+                raise LedgerUnavailableError(self._trouble or f"{self._path}: not open")
+            drop_before = self._cut
+            if drop_before is not None:
+                entries.append(self._cut_entry(self._ledger, drop_before, decision.at_s))
+            self._ledger.append(entries, drop_before=drop_before)
+        except LedgerError as error:
+            self.lose(str(error), decision.at_s)
+            self._reset()
+            return Doubt("ledger", "ledger", str(error))
+        if any(entry.kind in ("boot", "checkpoint") for entry in self._lead):
+            self._ticks = 0
+        self._ticks += 1
+        self._first_seq = drop_before or self._first_seq
+        self._is_booted, self._gap, self._trouble = True, None, None
+        return None
+
+    def lose(self, reason: str, now_s: float) -> None:
+        """Notes that a tick went unrecorded: the next record is preceded by the gap."""
+        self._trouble = reason
+        if self._gap is None:
+            self._gap = _Gap(reason, 0, now_s, now_s)
+        self._gap.ticks += 1
+        self._gap.to_s = now_s
+
+    def close(self, reason: str, now_s: float) -> None:
+        """Records an orderly end, if that is possible, and gives up the lock."""
+        if self._ledger is not None:
+            ends = [] if self._gap is None else [_entry("gap", now_s, asdict(self._gap))]
+            ends.append(_entry("stop", now_s, {"reason": reason}))
+            try:
+                if self._is_booted:
+                    self._ledger.append(ends)
+            except LedgerError as error:
+                self._trouble = str(error)
+            self._ledger.close()
+        self._lock.release()
+
+    def _open(self) -> None:
+        self._ledger = Ledger(self._path)
+        self._first_seq = self._ledger.first_seq()
+
+    def _reset(self) -> None:
+        """Closes a ledger that failed; the next tick opens it anew and reads its true end."""
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
+
+    def _prepare(self, state: Callable[[], Content], now_s: float) -> None:
+        kinds: list[Kind] = []
+        self._cut = None
+        if not self._is_booted:
+            kinds = ["boot"] if self._gap is None else ["boot", "gap"]
+        elif self._gap is not None:
+            kinds = ["gap", "checkpoint"]
+        elif self._ticks >= self._params.checkpoint_ticks:
+            kinds = ["checkpoint"]
+            self._cut = self._first_to_keep(now_s)
+        self._lead = [_entry(kind, now_s, self._lead_content(kind, state)) for kind in kinds]
+
+    def _lead_content(self, kind: Kind, state: Callable[[], Content]) -> Content:
+        if kind == "gap" and self._gap is not None:
+            return asdict(self._gap)
+        return {"identity": self._identity, "state": state()}
+
+    def _first_to_keep(self, now_s: float) -> int | None:
+        """The record that retention makes the oldest one; `None`: all may stay."""
+        if self._ledger is None:
+            return None
+        starts = self._ledger.starts()
+        if not starts:
+            return None
+        too_old_s = now_s - self._params.retention_s
+        too_far = self._ledger.next_seq - self._params.max_entries
+        kept = [seq for seq, at_s in starts if at_s >= too_old_s and seq >= too_far]
+        first = kept[0] if kept else starts[-1][0]
+        return first if first > self._first_seq else None
+
+    def _cut_entry(self, ledger: Ledger, first: int, now_s: float) -> Entry:
+        content = {
+            "first": first,
+            "previous": ledger.previous_of(first).hex(),
+            "removed": first - self._first_seq,
+        }
+        return _entry("cut", now_s, content)
+
+
+def _entry(kind: Kind, at_s: float, content: Content) -> Entry:
+    return Entry(kind, at_s, canonical(content))

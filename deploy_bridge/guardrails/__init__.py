@@ -1,0 +1,1 @@
+"""Reasons to say no, one a file."""

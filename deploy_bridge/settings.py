@@ -1,0 +1,278 @@
+"""The bridge's configuration: a YAML file, then environment variables over it.
+
+A variable is `GATEPILOT_BRIDGE_` and the key in capitals, two underscores between levels, e.g.
+`GATEPILOT_BRIDGE_PROMETHEUS__BEARER_TOKEN`. Nothing else of the project reads the environment.
+Control interval, window and minimum samples are the artifact's and cannot be set here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+)
+from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ..envs.scenario_file import ScenarioError, first_problem, read_yaml
+from ..envs.schema.settings import Limits
+from .errors import SettingsError
+from .guardrails.bounds import BoundsParams
+from .guardrails.drift import DriftParams
+
+DEFAULT_FILE: Final = Path("bridge.yaml")
+"""What commands look for unless told otherwise."""
+ENV_PREFIX: Final = "GATEPILOT_BRIDGE_"
+LEDGER_FILE: Final = "ledger.sqlite"
+SOCKET_FILE: Final = "control.sock"
+
+_CONFIG: Final = ConfigDict(extra="forbid", allow_inf_nan=False)
+_DAY_S: Final = 86_400.0
+
+
+def _web_address(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise PydanticCustomError("address", "is no address such as http://127.0.0.1:9090")
+    if parts.username or parts.password:
+        raise PydanticCustomError("address", "holds a password: bearer_token is the place for one")
+    return text.rstrip("/")
+
+
+def _loopback(text: str) -> str:
+    try:
+        is_loopback = text == "localhost" or ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise PydanticCustomError("loopback", "should be 127.0.0.1, ::1 or localhost")
+    return text
+
+
+def _not_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "should be a number")
+    return value
+
+
+Url = Annotated[str, AfterValidator(_web_address)]
+Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=1)]
+Seconds = Annotated[float, BeforeValidator(_not_bool), Field(gt=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class PrometheusSection:
+    """Where measurements are read."""
+
+    url: Url
+    """Address, e.g. `http://127.0.0.1:9090`."""
+    connect_timeout_s: Seconds = 1.0
+    """Seconds to connect."""
+    read_timeout_s: Seconds = 2.0
+    """Seconds to wait for an answer."""
+    deadline_s: Seconds = 3.0
+    """Seconds for all queries of a tick together."""
+    max_clock_skew_s: Seconds = 10.0
+    """Seconds that Prometheus' clock may differ from the bridge's."""
+    ca_file: Path | None = None
+    """Certificates that an `https` server is checked against; relative to the file."""
+    bearer_token: SecretStr | None = None
+    """Sent as `Authorization: Bearer`; better in the environment than in the file."""
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class EnvoyAdminSection:
+    """Envoy's admin interface; it is only ever read."""
+
+    url: Url
+    """Address, e.g. `http://127.0.0.1:9901`."""
+    timeout_s: Seconds = 1.0
+    """Seconds to wait for an answer."""
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class IncumbentSection:
+    """The controller that is asked beside the policy."""
+
+    controller: Text = "hpa"
+    """A name of `agents/baselines`, with `@unit` for steps of one."""
+    params: dict[str, Any] = field(default_factory=dict)
+    """Its parameters, as in its file; absent ones keep their defaults."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """For a controller that draws."""
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class GuardrailsSection:
+    """When a proposal is refused or reduced."""
+
+    drift: DriftParams = DriftParams()  # frozen
+    bounds: BoundsParams = BoundsParams()  # frozen
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class ServeSection:
+    """The bridge's own pages: /metrics, /healthz, /state. They only show."""
+
+    host: Annotated[str, AfterValidator(_loopback)] = "127.0.0.1"
+    """A loopback address."""
+    port: Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65_535)] = 9109
+    """Port; 0: a free one, which `status` names."""
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class LedgerSection:
+    """How much the ledger keeps."""
+
+    retention_s: Seconds = 14 * _DAY_S
+    """Age from which records are cut off, seconds."""
+    max_entries: Annotated[int, BeforeValidator(_not_bool), Field(ge=100)] = 500_000
+    """Records kept at most. A record takes about 3 kB."""
+    checkpoint_ticks: Count = 240
+    """Ticks between two records of the whole state, at which a cut or a replay may begin."""
+
+
+class BridgeSettings(BaseSettings):
+    """The whole file."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        hide_input_in_errors=True,
+    )
+
+    name: Text
+    """What the gateway is called in records and metrics."""
+    artifact: Path
+    """Folder of the artifact; relative to the file."""
+    public_key: Path | None = None
+    """Key that the artifact's signature is checked with; relative to the file."""
+    allow_unsigned: bool = False
+    """Whether an artifact without signature is taken; every status line then says so."""
+    state_dir: Path = Path("state")
+    """Folder of `ledger.sqlite` and `control.sock`; relative to the file. Made if missing."""
+    limits: Limits
+    """`min_replicas`, `max_replicas`."""
+    prometheus: PrometheusSection
+    envoy_admin: EnvoyAdminSection | None = None
+    """Absent: the breaker's threshold must come from a query (`catalogue.overrides`)."""
+    catalogue: dict[str, Any] = Field(default_factory=dict)
+    """Names that the queries are filled with (`metrics/queries.py`)."""
+    nvml: bool = False
+    """Whether GPUs of this machine are read."""
+    incumbent: IncumbentSection = IncumbentSection()
+    guardrails: GuardrailsSection = GuardrailsSection()
+    good_ticks: Count = 3
+    """Good ticks in a row before anything counts."""
+    serve: ServeSection | None = ServeSection()
+    """`null`: no pages."""
+    ledger: LedgerSection = LedgerSection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment first, then the file; no dotenv, no secrets folder."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return env_settings, init_settings
+
+    @property
+    def ledger_path(self) -> Path:
+        """The ledger's file."""
+        return self.state_dir / LEDGER_FILE
+
+    @property
+    def socket_path(self) -> Path:
+        """The control socket."""
+        return self.state_dir / SOCKET_FILE
+
+
+def load_settings(path: Path) -> BridgeSettings:
+    """Reads a configuration; its relative paths become absolute ones.
+
+    Args:
+        path: The YAML file.
+
+    Raises:
+        SettingsError: One line with file, key and what would be right.
+    """
+    _check_variables()
+    try:
+        content = read_yaml(path)
+    except ScenarioError as error:
+        raise SettingsError(str(error)) from error
+    if not isinstance(content, Mapping):
+        msg = f"{path.name}: expected keys and values such as `artifact: ...`"
+        raise SettingsError(msg)
+    for key in content:
+        if key not in BridgeSettings.model_fields:
+            raise SettingsError(f"{path.name}: {key}: unknown key; {_near(str(key))}")
+    try:
+        settings = BridgeSettings(**content)
+    except ValidationError as error:
+        raise SettingsError(f"{path.name}: {_first(error)}") from error
+    if settings.public_key is None and not settings.allow_unsigned:
+        msg = f"{path.name}: public_key: missing key; or say `allow_unsigned: true`"
+        raise SettingsError(msg)
+    folder = path.resolve().parent
+    places = {
+        key: folder / place.expanduser()
+        for key in ("artifact", "public_key", "state_dir")
+        if (place := getattr(settings, key)) is not None
+    }
+    ca_file = settings.prometheus.ca_file
+    if ca_file is not None:
+        prometheus = replace(settings.prometheus, ca_file=folder / ca_file.expanduser())
+        return settings.model_copy(update={**places, "prometheus": prometheus})
+    return settings.model_copy(update=places)
+
+
+def _check_variables() -> None:
+    """Refuses a variable that sets nothing: it would be overlooked.
+
+    Raises:
+        SettingsError: Its name and the nearest key.
+    """
+    for name in os.environ:
+        if name.upper().startswith(ENV_PREFIX):
+            key = name[len(ENV_PREFIX) :].split("__")[0].lower()
+            if key not in BridgeSettings.model_fields:
+                raise SettingsError(f"environment: {name}: unknown key; {_near(key)}")
+
+
+def _near(key: str) -> str:
+    keys = list(BridgeSettings.model_fields)
+    near = difflib.get_close_matches(key, keys, n=1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(keys)}"
+
+
+def _first(error: ValidationError) -> str:
+    """The first finding, with the key; the value is not shown, it may be a secret."""
+    problem = min(error.errors(), key=lambda item: item["type"] != "unexpected_keyword_argument")
+    if problem["type"] in ("unexpected_keyword_argument", "missing", "value_error"):
+        return first_problem(error, BridgeSettings)
+    key = ".".join(str(part) for part in problem["loc"])
+    return f"{key}: {problem['msg'].removeprefix('Input ')}"

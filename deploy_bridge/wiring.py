@@ -1,0 +1,294 @@
+"""The composition root: which parts there are, made from the configuration.
+
+Shadow is made here, not decided later: `_actuator` gives a bridge in SHADOW the one actuator that
+holds no way to write. Sources only read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..agents.artifact.errors import ArtifactError
+from ..agents.artifact.runtime import ArtifactPolicy, load_artifact
+from ..agents.baselines.registry import ControllerError, make_controller, params_type
+from ..agents.policy import Controller as Incumbent
+from ..envs.schema.settings import Limits
+from .actuators.actuator import Actuator
+from .actuators.noop import NoopActuator
+from .audit.journal import Journal, JournalParams
+from .control import ControlServer
+from .controller import Controller, ControllerParams
+from .decision import Content, Lifecycle
+from .errors import SettingsError
+from .guardrails.bounds import BoundsParams
+from .guardrails.drift import DriftParams
+from .loop import Loop, Parts, SystemClock
+from .metrics.catalogue_params import CatalogueParams
+from .metrics.client import PrometheusParams
+from .metrics.collector import Collector
+from .metrics.envoy_admin import EnvoyAdminParams, EnvoyAdminSource
+from .metrics.exporter import CONTENT_TYPE, BridgeMetrics
+from .metrics.nvml import NvmlSource
+from .metrics.prometheus import PrometheusSource
+from .metrics.queries import catalogue
+from .metrics.report import ProbedSource
+from .pages import Pages, Shown
+from .parameters import parsed
+from .settings import BridgeSettings, IncumbentSection
+from .status import StatusBoard
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Artifact, sources and controller: all that needs no ledger and no port."""
+
+    settings: BridgeSettings
+    policy: ArtifactPolicy
+    collector: Collector
+    controller: Controller
+    identity: Content
+    """What a replay needs to make the same controller."""
+    remarks: tuple[str, ...]
+    """What an operator should know, one line each."""
+
+
+def make_head(settings: BridgeSettings, file: str) -> Head:
+    """Loads the artifact with all checks and sets up everything that decides.
+
+    Args:
+        settings: The configuration.
+        file: Its name, for errors.
+
+    Raises:
+        ArtifactError: The artifact is refused.
+        SettingsError: One line with file, key and what would be right.
+    """
+    policy = load_artifact(
+        settings.artifact,
+        public_key=settings.public_key,
+        allow_unsigned=settings.allow_unsigned,
+    )
+    params = ControllerParams(
+        limits=settings.limits,
+        good_ticks=settings.good_ticks,
+        drift=settings.guardrails.drift,
+        bounds=settings.guardrails.bounds,
+    )
+    tick_s = policy.manifest.control_interval_s
+    incumbent = _incumbent(settings.incumbent, settings.limits, tick_s, file)
+    try:
+        controller = Controller(params, policy, incumbent)
+    except ValueError as error:
+        raise SettingsError(f"{file}: guardrails.drift.{error}") from error
+    identity = {
+        "name": settings.name,
+        "version": version("gatepilot"),
+        "artifact": {
+            "digest": policy.digest,
+            "folder": str(policy.folder),
+            "fingerprint": policy.manifest.fingerprint,
+            "is_signed": policy.is_signed,
+        },
+        "controller": asdict(params),
+        "incumbent": asdict(settings.incumbent),
+    }
+    collector = Collector(_sources(settings, policy, file))
+    return Head(settings, policy, collector, controller, identity, _remarks(settings, policy))
+
+
+def recorded_controller(identity: Mapping[str, Any], folder: Path | None = None) -> Controller:
+    """The controller of a recorded identity, for a replay.
+
+    Args:
+        identity: As a boot or checkpoint names it.
+        folder: Where the artifact is now; `None`: where it was.
+
+    Raises:
+        ArtifactError: It is not there, or it is another one.
+        SettingsError: The incumbent does not exist in this version.
+    """
+    artifact, given = identity["artifact"], identity["controller"]
+    # the recorded digest pins every byte, so a signature would add nothing
+    policy = load_artifact(folder or Path(artifact["folder"]), public_key=None, allow_unsigned=True)
+    if policy.digest != artifact["digest"]:
+        msg = (
+            f"{policy.folder}: is {policy.digest[:12]}, but {artifact['digest'][:12]} decided: "
+            "name the folder of that one"
+        )
+        raise ArtifactError(msg)
+    drift = given["drift"]
+    params = ControllerParams(
+        limits=Limits(**given["limits"]),
+        good_ticks=given["good_ticks"],
+        drift=DriftParams(**{**drift, "ignore": tuple(drift["ignore"])}),
+        bounds=BoundsParams(**given["bounds"]),
+        lifecycle=given["lifecycle"],
+    )
+    section = IncumbentSection(**identity["incumbent"])
+    tick_s = policy.manifest.control_interval_s
+    return Controller(params, policy, _incumbent(section, params.limits, tick_s, "ledger"))
+
+
+class Bridge:
+    """A bridge that is ready to run: it holds the ledger, the socket and the port."""
+
+    def __init__(self, head: Head) -> None:
+        """Takes everything that another process must not have.
+
+        Raises:
+            LedgerError: Another bridge writes there, or the ledger is not what was written.
+            ControlError: The socket or the port cannot be had.
+        """
+        settings = head.settings
+        try:
+            settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"state_dir: {settings.state_dir}: cannot be made ({error.strerror})"
+            raise SettingsError(msg) from error
+        self._clock = SystemClock()
+        metrics = BridgeMetrics()
+        metrics.set_artifact(head.policy.digest, head.controller.params.lifecycle)
+        ledger = settings.ledger
+        kept = JournalParams(ledger.retention_s, ledger.max_entries, ledger.checkpoint_ticks)
+        self._journal = Journal(settings.ledger_path, kept, head.identity)
+        self._pages: Pages | None = None
+        self._control: ControlServer | None = None
+        try:
+            self._board = StatusBoard(head.controller, started_s=self._clock.now()[0])
+            if settings.serve is not None:
+                shown = Shown(metrics.render, CONTENT_TYPE, self._status, self._is_alive)
+                self._pages = Pages(settings.serve.host, settings.serve.port, shown)
+            self._board.stand(_standing(head, self.address))
+            verbs = {"status": lambda *_: self._status(), "why": lambda *_: self._why()}
+            self._control = ControlServer(settings.socket_path, verbs)
+        except BaseException:
+            self.close("could not start")
+            raise
+        parts = Parts(
+            head.controller,
+            head.collector,
+            self._journal,
+            _actuator(head.controller.params.lifecycle),
+            metrics,
+            self._board,
+        )
+        self.loop = Loop(parts, self._clock, timer=time.perf_counter)
+
+    @property
+    def address(self) -> str | None:
+        """Where the pages are; `None`: there are none."""
+        return None if self._pages is None else self._pages.address
+
+    def start(self) -> None:
+        """Begins to answer operators; ticks are the loop's."""
+        if self._pages is not None:
+            self._pages.start()
+        if self._control is not None:
+            self._control.start()
+
+    def close(self, reason: str) -> None:
+        """Records the end and gives everything back."""
+        if self._control is not None:
+            self._control.stop()
+        if self._pages is not None:
+            self._pages.stop()
+        self._journal.close(reason, self._clock.now()[0])
+
+    def _status(self) -> Content:
+        return self._board.status(self._clock.now()[0])
+
+    def _why(self) -> Content:
+        return {"latest": self._board.why()}
+
+    def _is_alive(self) -> bool:
+        return self._board.is_alive(self._clock.now()[1])
+
+
+def _actuator(lifecycle: Lifecycle) -> Actuator:
+    """The one actuator of a lifecycle state; nothing that could write exists in SHADOW."""
+    match lifecycle:
+        case "SHADOW":
+            return NoopActuator()
+
+
+def _incumbent(section: IncumbentSection, limits: Limits, tick_s: float, file: str) -> Incumbent:
+    try:
+        kind = params_type(section.controller)
+        params = parsed(kind, section.params, file=file, section="incumbent.params")
+        return make_controller(
+            section.controller, limits, params=params, tick_s=tick_s, seed=section.seed
+        )
+    except ControllerError as error:
+        raise SettingsError(f"{file}: incumbent.controller: {error}") from error
+
+
+def _sources(settings: BridgeSettings, policy: ArtifactPolicy, file: str) -> list[ProbedSource]:
+    prometheus, admin = settings.prometheus, settings.envoy_admin
+    names = parsed(CatalogueParams, settings.catalogue, file=file, section="catalogue")
+    token = prometheus.bearer_token
+    reading_s = prometheus.deadline_s + (admin.timeout_s if admin is not None else 0.0)
+    tick_s = policy.manifest.control_interval_s
+    if reading_s >= tick_s:
+        msg = (
+            f"{file}: prometheus.deadline_s: reading may take {reading_s:g} s, expected less than "
+            f"the artifact's control interval of {tick_s:g} s"
+        )
+        raise SettingsError(msg)
+    try:
+        sources: list[ProbedSource] = [
+            PrometheusSource(
+                PrometheusParams(
+                    url=prometheus.url,
+                    connect_timeout_s=prometheus.connect_timeout_s,
+                    read_timeout_s=prometheus.read_timeout_s,
+                    deadline_s=prometheus.deadline_s,
+                    max_clock_skew_s=prometheus.max_clock_skew_s,
+                    bearer_token=None if token is None else token.get_secret_value(),
+                    ca_file=None if prometheus.ca_file is None else str(prometheus.ca_file),
+                ),
+                catalogue(names, policy.manifest.contract_object()),
+            )
+        ]
+        if admin is not None:
+            envoy = EnvoyAdminParams(
+                url=admin.url, cluster=names.cluster, deadline_s=admin.timeout_s
+            )
+            sources.append(EnvoyAdminSource(envoy))
+    except SettingsError as error:
+        raise SettingsError(f"{file}: {error}") from error
+    if settings.nvml:
+        sources.append(NvmlSource())
+    return sources
+
+
+def _remarks(settings: BridgeSettings, policy: ArtifactPolicy) -> tuple[str, ...]:
+    remarks = []
+    if not policy.is_signed:
+        remarks.append("UNSIGNED artifact: allow_unsigned is set, nobody vouches for it")
+    trained, limits = policy.manifest.replica_limits, settings.limits
+    if limits.min_replicas < trained.min_replicas or limits.max_replicas > trained.max_replicas:
+        remarks.append(
+            f"limits {limits.min_replicas}-{limits.max_replicas} are wider than the training's "
+            f"{trained.min_replicas}-{trained.max_replicas} replicas: expect drift"
+        )
+    return tuple(remarks)
+
+
+def _standing(head: Head, address: str | None) -> Content:
+    """What `status` shows and what does not change."""
+    return {
+        **head.identity,
+        "pid": os.getpid(),
+        "lifecycle": head.controller.params.lifecycle,
+        "tick_s": head.controller.tick_s,
+        "needed": head.controller.params.good_ticks,
+        "remarks": list(head.remarks),
+        "ledger_path": str(head.settings.ledger_path),
+        "address": address,
+    }

@@ -1,0 +1,1 @@
+"""The real bridge controller against the simulated gateway on a virtual clock."""

@@ -1,0 +1,1 @@
+"""A real Envoy, a real Prometheus, emulated replicas and a load generator, as processes."""

@@ -1,0 +1,55 @@
+"""A configuration with which `gatepilot-bridge` can watch this testbed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import yaml
+
+from ...agents.artifact.signing import PUBLIC_KEY_FILE, key_folder
+from .cluster_metrics import DEPLOYMENT, NAMESPACE
+from .envoy_config import CLUSTER, CONN_MANAGER
+from .layout import Layout
+from .plan import Plan
+
+_HEAD = """\
+# Written by `gatepilot testbed up`, anew at each start: its ports change. Copy it before editing.
+# The artifact is looked for beside this file: gatepilot export RUN -o THIS_FOLDER/artifact
+"""
+
+
+def bridge_yaml(plan: Plan, layout: Layout) -> str:
+    """The bridge's configuration as YAML text.
+
+    Args:
+        plan: What runs.
+        layout: Where it listens.
+    """
+    params, limits = plan.params, plan.scenario.cluster
+    catalogue: dict[str, Any] = {
+        "gateway_instance": layout.urls["envoy_admin"].removeprefix("http://"),
+        "cluster": CLUSTER,
+        "conn_manager": CONN_MANAGER,
+        "model": plan.model,
+        "namespace": NAMESPACE,
+        "deployment": DEPLOYMENT,
+    }
+    for name in ("weights_gib", "kv_gib", "vram_gib"):
+        value = getattr(params, name)
+        if not math.isnan(value):
+            catalogue[name] = round(value, 4)
+    content = {
+        "name": "testbed",
+        "artifact": "artifact",
+        "public_key": str(key_folder() / PUBLIC_KEY_FILE),
+        "state_dir": "state",
+        "limits": {"min_replicas": limits.min_replicas, "max_replicas": limits.max_replicas},
+        "prometheus": {"url": layout.urls["prometheus"]},
+        "envoy_admin": {"url": layout.urls["envoy_admin"]},
+        "catalogue": catalogue,
+        "nvml": False,
+        "incumbent": {"controller": "hpa"},
+        "serve": {"port": 0},
+    }
+    return _HEAD + yaml.safe_dump(content, sort_keys=False)

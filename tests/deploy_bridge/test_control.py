@@ -1,0 +1,133 @@
+"""The operator's socket: who may ask, what comes back, and who is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepilot.deploy_bridge.control import ControlServer, Peer, ask
+from gatepilot.deploy_bridge.errors import ControlError
+
+
+def echo(request: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
+    return {"said": request.get("word"), "pid": peer.pid, "uid": peer.uid}
+
+
+def refuse(request: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
+    raise ControlError("not now")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "control.sock"
+    server = ControlServer(place, {"echo": echo, "refuse": refuse})
+    server.start()
+    yield place
+    server.stop()
+    assert not place.exists()
+
+
+def test_an_answer_comes_back_and_the_peer_is_the_kernels(path: Path) -> None:
+    assert ask(path, "echo", word="hä?") == {
+        "said": "hä?",
+        "pid": os.getpid(),
+        "uid": os.geteuid(),
+    }
+    assert [ask(path, "echo", word=str(k))["said"] for k in range(20)] == [
+        str(k) for k in range(20)
+    ]
+
+
+def test_only_the_owner_may_connect(path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_refusal_is_one_line(path: Path) -> None:
+    with pytest.raises(ControlError, match="not now"):
+        ask(path, "refuse")
+    with pytest.raises(ControlError, match="verb 'promote': expected one of echo, refuse"):
+        ask(path, "promote")
+
+
+@pytest.mark.parametrize("line", [b"not json\n", b"[1, 2]\n", b"", b"\xff\xfe\n", b"x" * 3_000_000])
+def test_nonsense_is_refused_and_the_next_one_is_answered(path: Path, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(str(path))
+        try:
+            connection.sendall(line)
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(1 << 16)
+        except OSError:
+            answer = b""
+    assert not answer or "refused" in json.loads(answer)
+    assert ask(path, "echo", word="still here")["said"] == "still here"
+
+
+def test_another_user_is_refused(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    path.chmod(0o666)
+    for folder in (path.parent, *path.parent.parents[:3]):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    code = (
+        "import os, socket, sys; os.setgid(65534); os.setuid(65534)\n"
+        "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
+        'try: s.sendall(b\'{"verb": "echo"}\\n\')\n'
+        "except OSError: pass\n"
+        "print(s.recv(4096).decode())"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-I", "-c", code, str(path)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0 and "PermissionError" in done.stderr:
+        pytest.skip("the folder of temporary files is not open to others")
+    assert "user 65534 is neither root nor the bridge's own" in done.stdout, done.stderr
+
+
+def test_a_stale_socket_of_a_killed_bridge_is_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "control.sock"
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(place))
+    with pytest.raises(ControlError, match="no bridge answers"):
+        ask(place, "echo")
+    server = ControlServer(place, {"echo": echo})
+    server.start()
+    assert ask(place, "echo", word="new")["said"] == "new"
+    server.stop()
+
+
+def test_without_a_bridge_one_line_says_so(tmp_path: Path) -> None:
+    for place in (tmp_path / "control.sock", tmp_path / "absent" / "control.sock"):
+        with pytest.raises(ControlError, match="no bridge answers"):
+            ask(place, "status")
+    with pytest.raises(ControlError, match="cannot be made"):
+        ControlServer(tmp_path / "absent" / "control.sock", {})
+
+
+def test_a_path_longer_than_a_sockets_name_may_be(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 60) / ("b" * 60)
+    folder.mkdir(parents=True)
+    server = ControlServer(folder / "control.sock", {"echo": echo})
+    server.start()
+    assert ask(folder / "control.sock", "echo", word="far")["said"] == "far"
+    server.stop()
+
+
+def test_what_is_no_bridge_is_told_apart(tmp_path: Path) -> None:
+    place = tmp_path / "control.sock"
+    server = ControlServer(place, {"list": lambda *_: [1]})  # type: ignore[dict-item]
+    server.start()
+    with pytest.raises(ControlError, match="not a bridge's answer"):
+        ask(place, "list")
+    server.stop()

@@ -1,0 +1,158 @@
+"""The composition root: shadow cannot write, and what does not fit together is refused."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from gatepilot.agents.artifact.errors import ArtifactError
+from gatepilot.deploy_bridge import actuators, wiring
+from gatepilot.deploy_bridge.actuators.noop import NoopActuator
+from gatepilot.deploy_bridge.decision import Lifecycle
+from gatepilot.deploy_bridge.errors import ControlError, LedgerError, SettingsError
+from gatepilot.deploy_bridge.settings import load_settings
+from gatepilot.deploy_bridge.wiring import Bridge, Head, make_head, recorded_controller
+
+from .kit import CATALOGUE, Gateway, gateway, write_bridge
+from .tiny_artifact import CONTRACT, write_artifact
+
+FAST = replace(CONTRACT, control_interval_s=0.5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("wired")
+    write_artifact(made / "artifact", contract=FAST)
+    return made
+
+
+@pytest.fixture
+def world() -> Iterator[Gateway]:
+    with gateway(FAST) as made:
+        yield made
+
+
+def head(folder: Path, url: str, **changes: Any) -> Head:  # noqa: ANN401
+    return make_head(load_settings(write_bridge(folder, url, **changes)), "bridge.yaml")
+
+
+def test_shadow_constructs_the_one_actuator_that_cannot_write() -> None:
+    assert get_args(Lifecycle) == ("SHADOW",)
+    assert type(wiring._actuator("SHADOW")) is NoopActuator
+    classes = {
+        kind.__name__
+        for module in pkgutil.iter_modules(actuators.__path__, f"{actuators.__name__}.")
+        for kind in vars(importlib.import_module(module.name)).values()
+        if inspect.isclass(kind) and hasattr(kind, "apply")
+    }
+    assert classes == {"Actuator", "NoopActuator"}
+
+
+def test_a_whole_run_only_reads(folder: Path, world: Gateway, tmp_path: Path) -> None:
+    bridge = Bridge(head(folder, world.url, state_dir=str(tmp_path / "state")))
+    bridge.start()
+    for _ in range(4):
+        decision = bridge.loop.tick()
+        assert decision is not None
+        assert decision.lifecycle == "SHADOW"
+    bridge.close("done")
+    assert world.server is not None
+    assert {method for method, _ in world.server.asked} == {"GET"}
+    assert {path.partition("?")[0] for _, path in world.server.asked} == {"/api/v1/query"}
+    assert {one.name for one in (tmp_path / "state").iterdir()} == {"ledger.sqlite", "ledger.head"}
+
+
+LOADED = """
+import sys
+from pathlib import Path
+from gatepilot.deploy_bridge.commands import run, status, why, history, replay, check, verify
+from gatepilot.deploy_bridge.settings import load_settings
+run.make_head(load_settings(Path(sys.argv[1])), "bridge.yaml")
+print(" ".join(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_the_bridge_loads_nothing_that_trains(folder: Path) -> None:
+    path = write_bridge(folder, "http://127.0.0.1:1")
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", LOADED, str(path)], capture_output=True, text=True, check=True
+    )
+    trains = {"torch", "stable_baselines3", "gymnasium", "mlflow", "numba", "pandas", "cloudpickle"}
+    assert not (trains | {"model_signing", "sigstore"}) & set(done.stdout.split())
+
+
+def test_a_replay_makes_the_same_controller(folder: Path) -> None:
+    made = head(folder, "http://127.0.0.1:1", good_ticks=4)
+    again = recorded_controller(made.identity)
+    assert again.params == made.controller.params
+    assert again.saved() == made.controller.saved()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"incumbent": {"controller": "hpaa"}}, "incumbent.controller: unknown controller 'hpaa'"),
+        ({"incumbent": {"params": {"metric": 1}}}, "incumbent.params.metric: unknown key"),
+        ({"guardrails": {"drift": {"ignore": ["x"]}}}, "guardrails.drift.ignore: 'x' is no entry"),
+        ({"catalogue": {"model": "m", "deployment": "d"}}, "catalogue.cluster: missing key"),
+        ({"catalogue": dict(CATALOGUE) | {"disabled": ["waitingx"]}}, "catalogue: disabled: "),
+        (
+            {"catalogue": dict(CATALOGUE) | {"scrape_interval_s": 30.0}},
+            "catalogue: the contract's window of 60 s holds fewer than 4 scrapes",
+        ),
+        (
+            {"envoy_admin": {"url": "http://127.0.0.1:1", "timeout_s": 0.2}},
+            "reading may take 0.6 s, expected less than the artifact's control interval of 0.5 s",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(folder: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        head(folder, "http://127.0.0.1:1", **changes)
+    assert str(caught.value).startswith("bridge.yaml: ")
+    assert words in str(caught.value)
+
+
+def test_a_refused_artifact_is_the_artifacts_own_error(tmp_path: Path) -> None:
+    (tmp_path / "artifact").mkdir()
+    with pytest.raises(ArtifactError):
+        head(tmp_path, "http://127.0.0.1:1")
+
+
+def test_remarks_name_what_an_operator_should_know(folder: Path) -> None:
+    made = head(folder, "http://127.0.0.1:1", limits={"min_replicas": 1, "max_replicas": 12})
+    assert made.remarks[0].startswith("UNSIGNED artifact")
+    assert "limits 1-12 are wider than the training's 1-8" in made.remarks[1]
+
+
+def test_a_second_bridge_and_a_taken_port_leave_nothing_behind(
+    folder: Path, tmp_path: Path
+) -> None:
+    made = head(folder, "http://127.0.0.1:1", state_dir=str(tmp_path / "state"))
+    first = Bridge(made)
+    with pytest.raises(LedgerError, match="another bridge writes here"):
+        Bridge(made)
+    assert first.address is not None
+    port = int(first.address.rpartition(":")[2])
+    taken = head(folder, "http://127.0.0.1:1", state_dir=str(tmp_path / "b"), serve={"port": port})
+    with pytest.raises(ControlError, match=f"127.0.0.1:{port}"):
+        Bridge(taken)
+    first.close("done")
+    second = Bridge(taken)
+    second.close("done")
+
+
+def test_a_folder_that_cannot_be_made_is_named(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    made = head(folder, "http://127.0.0.1:1", state_dir=str(tmp_path / "file" / "state"))
+    with pytest.raises(SettingsError, match=r"state_dir: .* cannot be made"):
+        Bridge(made)

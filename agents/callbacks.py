@@ -13,6 +13,7 @@ import torch
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
+from .averaging import AveragedWeights
 from .checkpoint import save_checkpoint
 from .config import TrainingConfig
 from .learned_policy import LearnedPolicy
@@ -104,7 +105,9 @@ class TrainingCallback(BaseCallback):
         self.wall_s_before = 0.0
         self.best: ValidationResult | None = None
         self.best_step = 0
+        self._average = AveragedWeights()
         if progress is not None:
+            self._average.restore(**progress["average"])
             self._next_validation = progress["next_validation"]
             self._next_record = progress["next_record"]
             self.wall_s_before = progress["wall_s"]
@@ -140,6 +143,7 @@ class TrainingCallback(BaseCallback):
         if not is_validation and step < self._next_record:
             return
         self._next_record = step + _RECORD_STEPS
+        self._average.update(self.model.policy)
         values = self._take_figures()
         if is_validation:
             self._next_validation = step + self._every_steps
@@ -160,23 +164,24 @@ class TrainingCallback(BaseCallback):
         return values
 
     def _validate(self, step: int) -> dict[str, float]:
-        """Judges the policy as it is, and keeps it if it is the best so far."""
-        if not all(torch.isfinite(p).all() for p in self.model.policy.parameters()):
+        """Judges the mean of the recent weights, and keeps it if it is the best so far."""
+        policy = self.model.policy
+        if not all(torch.isfinite(p).all() for p in policy.parameters()):
             msg = f"training diverged: the network's weights are not finite after {step} steps"
             raise TrainingDivergedError(msg)
-        policy = self.model.policy
         policy.set_training_mode(False)
-        judged = []
-        for logit in self._scale_up_logits:
-            with leaning_up(policy, logit):
-                judged.append((self._validation.run(LearnedPolicy(policy)), logit))
-        result, logit = max(judged, key=lambda pair: pair[0].score)
-        if self.best is None or result.score > self.best.score:
-            self.best, self.best_step = result, step
-            partial = self._folder / f"{BEST_MODEL_FILE}.partial"
-            with leaning_up(policy, logit), partial.open("wb") as file:
-                self.model.save(file)
-            partial.replace(self._folder / BEST_MODEL_FILE)
+        with self._average.placed_in(policy):
+            judged = []
+            for logit in self._scale_up_logits:
+                with leaning_up(policy, logit):
+                    judged.append((self._validation.run(LearnedPolicy(policy)), logit))
+            result, logit = max(judged, key=lambda pair: pair[0].score)
+            if self.best is None or result.score > self.best.score:
+                self.best, self.best_step = result, step
+                partial = self._folder / f"{BEST_MODEL_FILE}.partial"
+                with leaning_up(policy, logit), partial.open("wb") as file:
+                    self.model.save(file)
+                partial.replace(self._folder / BEST_MODEL_FILE)
         figures = {k: float(v) for k, v in asdict(result).items() if v is not None}
         return {f"validation/{k}": v for k, v in figures.items()} | {
             "validation/best_return": self.best.return_mean,
@@ -198,6 +203,7 @@ class TrainingCallback(BaseCallback):
             "wall_s": self.wall_s,
             "best": best,
             "best_step": self.best_step,
+            "average": self._average.state(),
         }
 
     def _status(self, step: int, values: Mapping[str, float]) -> TrainingStatus:

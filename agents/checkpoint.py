@@ -37,7 +37,7 @@ def save_checkpoint(path: Path, model: PPO | DQN, progress: dict[str, Any]) -> N
     Args:
         path: Where to.
         model: The learner.
-        progress: The training's own plain values (numbers, texts, lists and dicts of them).
+        progress: The training's own values: numbers, texts and tensors, lists and dicts of them.
     """
     content = {
         "format": CHECKPOINT_FORMAT,

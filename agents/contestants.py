@@ -233,7 +233,7 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
         return Learned(text, members)
     if text.removesuffix(UNIT_SUFFIX) in controller_names():
         return TunedController(text)
-    if Path(text).is_dir():
+    if text and Path(text).is_dir():
         return Learned(text, (_exported(Path(text)),))
     msg = f"unknown policy {text!r}: expected {FORMS}"
     raise PolicyError(msg)

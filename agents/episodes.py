@@ -135,7 +135,7 @@ class Tally:
         self._changes += changed
         self._rows[:, tick] = batch.truth
         self._violations[:, tick] = step.info["violation"]
-        windows, ttft_s = _first_tokens(batch)
+        windows, ttft_s = batch.first_tokens()
         bins = np.log(np.maximum(ttft_s, _TTFT_LOWEST_S) / _TTFT_LOWEST_S) / _TTFT_BIN
         np.add.at(self._ttft, (windows, np.minimum(bins.astype(np.int64), _TTFT_BINS - 1)), 1)
 
@@ -162,14 +162,3 @@ class Tally:
         places = (below >= ranks).argmax(axis=1)
         p95_s = _TTFT_LOWEST_S * np.exp((places + 0.5) * _TTFT_BIN)
         return np.where(below[:, -1] > 0, p95_s, np.nan)
-
-
-def _first_tokens(batch: GatewayBatch) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Gateway and latency of every first token of the tick that has just ended."""
-    state = batch._engine._state
-    counts = state.env["samples"]
-    samples = state.samples[:, : counts.max(initial=0)]
-    held = np.arange(samples.shape[1]) < counts[:, None]
-    fresh = held & (samples[:, :, 0] > (state.env["now"] - batch.tick_s)[:, None])
-    windows, places = np.nonzero(fresh)
-    return windows, samples[windows, places, 1]

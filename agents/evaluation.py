@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.batch import BatchStep, GatewayBatch
+from ..envs.reward_fn import RewardFn
 from ..envs.schema.observation import ObservationSpec
 from ..envs.schema.settings import GatewaySettings
 from ..envs.schema.snapshot import MetricsSnapshot
@@ -88,7 +89,12 @@ class ControllerDecider:
 
 
 def play_policy(
-    trial: Trial, policy: Policy, observation: ObservationSpec, progress: Progress = no_progress
+    trial: Trial,
+    policy: Policy,
+    observation: ObservationSpec,
+    progress: Progress = no_progress,
+    *,
+    reward_fn: RewardFn = default_reward,
 ) -> Outcomes:
     """Plays a learned policy through every window.
 
@@ -97,10 +103,14 @@ def play_policy(
         policy: Decides; it must be deterministic for results to be repeatable.
         observation: What it was trained to see.
         progress: Told of every tick.
+        reward_fn: What `returns` sums up; whatever is reported uses the documented one.
     """
     decider = PolicyDecider(policy)
     return Outcomes.joined(
-        [_play(trial, chunk, decider, observation, progress) for chunk in _chunks(trial.windows)]
+        [
+            _play(trial, chunk, decider, observation, progress, reward_fn)
+            for chunk in _chunks(trial.windows)
+        ]
     )
 
 
@@ -157,12 +167,13 @@ def _play(
     decider: Decider,
     observation: ObservationSpec,
     progress: Progress,
+    reward_fn: RewardFn = default_reward,
 ) -> Outcomes:
     """Plays windows side by side."""
     batch = GatewayBatch(
         trial.scenario,
         len(windows),
-        reward_fn=default_reward,
+        reward_fn=reward_fn,
         observation=observation,
         split=trial.split,
         episode_ticks=trial.ticks,

@@ -84,10 +84,11 @@ class Training:
         torch.set_num_threads(config.torch_threads)
         rest_steps = self.scenario.gateway.threshold_steps
         self._requests = requests = training_layouts(config, self.scenario, traces_dir)
+        reward_fn = _reward(config)
         batch = GatewayBatch(
             self.scenario,
             config.n_envs,
-            reward_fn=ThresholdRest(_reward(config), config.threshold_rest, rest_steps),
+            reward_fn=ThresholdRest(reward_fn, config.threshold_rest, rest_steps),
             observation=config.observation_spec,
             split="train",
             seed=config.seed,
@@ -106,6 +107,7 @@ class Training:
             self.scenario,
             config.validation,
             load_scales=config.load_scales,
+            reward_fn=reward_fn,
             observation=config.observation_spec,
             traces_dir=traces_dir,
         )

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..envs.reward_fn import RewardFn
 from ..envs.scenario import Scenario
 from ..envs.schema.action import DISCRETE_ACTIONS, to_discrete
 from ..envs.schema.fields import FIELD_INDEX
@@ -39,7 +40,7 @@ class ValidationResult:
     """Length of each."""
     score: float
     """What checkpoints are chosen by: the mean documented return, whatever is trained on; with
-    wandering windows the mean of theirs and of the others'."""
+    wandering windows the mean of that and of `wandering_return`."""
     return_mean: float
     """Mean documented return."""
     return_median: float
@@ -58,7 +59,8 @@ class ValidationResult:
     """Entropy of the choices over the nine actions, nats: 0 is a policy that has collapsed to
     one."""
     wandering_return: float | None = None
-    """Mean documented return of the wandering windows; `None`: there are none."""
+    """Mean return of the wandering windows under the reward that is trained on: what a violation
+    costs there decides how much reserve is kept. `None`: there are none."""
     wandering_violation_rate: float | None = None
     """Share of their ticks that end in violation."""
 
@@ -72,6 +74,7 @@ class Validation:
         config: ValidationConfig,
         *,
         load_scales: tuple[float, ...],
+        reward_fn: RewardFn,
         observation: ObservationSpec,
         traces_dir: Path | None,
     ) -> None:
@@ -81,6 +84,7 @@ class Validation:
             scenario: What is validated on.
             config: How many windows, how long.
             load_scales: Factors on the rate, between which it wanders.
+            reward_fn: What is trained on.
             observation: What the policy sees.
             traces_dir: Folder of the traces.
 
@@ -100,6 +104,7 @@ class Validation:
         except WindowError as error:
             raise WindowError(f"validation.ticks: {error}") from error
         self._observation = observation
+        self._reward_fn = reward_fn
         self._wandering: Trial | None = None
         if config.wandering_windows:
             self._wandering = _wandering_trial(scenario, config, load_scales, traces_dir)
@@ -118,7 +123,9 @@ class Validation:
         score = return_mean = float(outcomes.returns.mean())
         wandering_return = wandering_violation_rate = None
         if self._wandering is not None:
-            others = play_policy(self._wandering, policy, self._observation)
+            others = play_policy(
+                self._wandering, policy, self._observation, reward_fn=self._reward_fn
+            )
             wandering_return = float(others.returns.mean())
             wandering_violation_rate = float(others.violation_rate.mean())
             score = (return_mean + wandering_return) / 2

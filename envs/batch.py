@@ -147,6 +147,10 @@ class GatewayBatch:
         """The plant's own rows."""
         return self._engine.truth
 
+    def first_tokens(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Gateway and latency in seconds of every first token of the tick that has just ended."""
+        return self._engine.first_tokens(self.tick_s)
+
     def _check_spans(self, split: str | None) -> None:
         for requests in self._requests:
             if len(requests) == 0:

@@ -26,7 +26,7 @@ from .state import (
 @inlined_kernel
 def release(env, pool, i):
     """Gives a request's slot back; it is no longer outstanding."""
-    if pool[i].retries > 0:
+    if pool[i].retries > 0 and pool[i].first < 0.0:
         env.retrying -= 1
     env.outstanding -= 1
     pool[i].next = env.free
@@ -58,6 +58,8 @@ def write_outcome(request, status, t, out):
 def first_token(env, rep, request, t, histograms, samples):
     """The first output token: the headers are out, so gateway and breaker count a success."""
     request.first = t
+    if request.retries > 0:
+        env.retrying -= 1  # Envoy counts a retry until its headers come (`retry_state_impl.cc`)
     env.first_tokens += 1
     rep.answers += 1
     rep.interval_answers += 1

@@ -230,6 +230,15 @@ class Engine:
         requests = ("arrived", "first_tokens", "ok", "error", "timeout", "shed", "outstanding")
         return {name: env[name].copy() for name in (*requests, "billed_s")}
 
+    def first_tokens(self, within_s: float) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Gateway and latency of every first token of the last `within_s` seconds."""
+        env, counts = self._state.env, self._state.env["samples"]
+        samples = self._state.samples[:, : counts.max(initial=0)]
+        held = np.arange(samples.shape[1]) < counts[:, None]
+        fresh = held & (samples[:, :, 0] > (env["now"] - within_s)[:, None])
+        rows, places = np.nonzero(fresh)
+        return rows, samples[rows, places, 1]
+
 
 def _workload(parts: Sequence[Requests]) -> Workload:
     """The columns of several workloads, one behind the other."""

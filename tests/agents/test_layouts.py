@@ -11,6 +11,7 @@ from gatepilot.agents.policy import Policy
 from gatepilot.agents.validation import Validation
 from gatepilot.envs.scenario import load_scenario
 from gatepilot.envs.schema.observation import ObservationSpec
+from gatepilot.reward.documented import default_reward
 
 from .training_helpers import SCENARIO, tiny
 
@@ -53,6 +54,7 @@ def validation(config: ValidationConfig) -> Validation:
         load_scenario(str(SCENARIO)),
         config,
         load_scales=(0.5, 4.0),
+        reward_fn=default_reward,
         observation=ObservationSpec(),
         traces_dir=None,
     )

@@ -106,6 +106,18 @@ def test_the_budget_is_a_share_of_the_active_requests_rounded_down() -> None:
     assert waited.tolist() == [True] * 4 + [False] * 6
 
 
+def test_a_retry_gives_its_place_back_with_its_first_token() -> None:
+    """As Envoy does when the headers come: the answer may stream on for minutes."""
+    few: dict[str, Any] = {"retry_budget_share": 0.0, "retry_budget_min": 1}
+    g = Gateway([(1.0, 1, 300)] * 2 + [(5.0, 1, 1)] * 2, faults=ONE_FAILS, max_retries=1, **few)
+    g.tick(10.0)
+    assert g.counters["outstanding"] == 2  # both long answers, one of them a retry
+    assert g.env["retrying"] == 0
+    g.tick(90.0)
+    assert g.status == ["ok"] * 4
+    assert sorted(g.outcomes.e2e_s[2:].tolist()) == pytest.approx([0.125, 0.15], abs=0.13)
+
+
 def test_a_second_retry_needs_no_second_place() -> None:
     few: dict[str, Any] = {"retry_budget_share": 0.0, "retry_budget_min": 1}
     g = Gateway([(1.0, 1, 1)] * 2, faults=ALL_FAIL, max_retries=2, **few)

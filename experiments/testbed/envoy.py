@@ -64,6 +64,11 @@ class EnvoyFiles:
         return self.folder / "ejections.jsonl"
 
     @property
+    def admin_calls(self) -> Path:
+        """Method and path of each call of the administration interface, a line each."""
+        return self.folder / "admin.log"
+
+    @property
     def command(self) -> tuple[str, ...]:
         """How it is started. One worker: there are few cores, and the load is small."""
         return (
@@ -98,9 +103,11 @@ class EnvoyFiles:
             endpoints=self.endpoints,
             runtime=self.runtime,
             ejections=self.ejections,
+            admin_calls=self.admin_calls,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.ejections.unlink(missing_ok=True)
+        for log in (self.ejections, self.admin_calls):
+            log.unlink(missing_ok=True)
         _write_yaml(self.bootstrap, content)
         self.write_endpoints(replica_ports)
         self._write_runtime(gateway.threshold_steps * THRESHOLD_STEP_PERCENT)

@@ -46,6 +46,7 @@ def bootstrap(  # every place that Envoy is told
     endpoints: Path,
     runtime: Path,
     ejections: Path,
+    admin_calls: Path,
 ) -> dict[str, Any]:
     """Everything that stays while Envoy runs.
 
@@ -56,6 +57,7 @@ def bootstrap(  # every place that Envoy is told
         endpoints: File with the replicas.
         runtime: Link to the runtime tree.
         ejections: File that gets a line for each ejection.
+        admin_calls: File that gets a line for each call of the administration interface.
 
     Raises:
         LaunchError: Envoy has no such router.
@@ -66,12 +68,25 @@ def bootstrap(  # every place that Envoy is told
     layer = {"name": "gatepilot", "disk_layer": {"symlink_root": str(runtime)}}
     return {
         "node": {"id": "testbed", "cluster": "testbed"},
-        "admin": _address(admin_port),
+        "admin": {**_address(admin_port), "access_log": [_admin_log(admin_calls)]},
         "layered_runtime": {"layers": [layer]},
         "cluster_manager": {"outlier_detection": {"event_log_path": str(ejections)}},
         "static_resources": {
             "listeners": [_listener(gateway, port)],
             "clusters": [_cluster(gateway, endpoints)],
+        },
+    }
+
+
+def _admin_log(path: Path) -> dict[str, Any]:
+    """Method and path of each call: shows that whoever only watches writes nothing."""
+    line = "%REQ(:METHOD)% %REQ(:PATH)%\n"
+    return {
+        "name": "envoy.access_loggers.file",
+        "typed_config": {
+            "@type": f"{_TYPES}extensions.access_loggers.file.v3.FileAccessLog",
+            "path": str(path),
+            "log_format": {"text_format_source": {"inline_string": line}},
         },
     }
 

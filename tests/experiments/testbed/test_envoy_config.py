@@ -25,6 +25,7 @@ def configured(gateway: GatewaySpec = GATEWAY) -> dict[str, Any]:
         endpoints=Path("/e"),
         runtime=Path("/r"),
         ejections=Path("/j"),
+        admin_calls=Path("/a"),
     )
 
 

@@ -10,12 +10,16 @@ import numpy as np
 
 from ..envs.scenario import Scenario
 from ..envs.workload.load_curve import wandering
-from ..envs.workload.request import Requests
+from ..envs.workload.request import Requests, superpose
 from .config import TrainingConfig
 from .trial import can_redraw
 
 _WORKLOAD_STREAM: Final = 1
 """Keeps the seeds of workloads apart from those of episodes."""
+_USERS_SHIFT_S: Final = 30.0
+"""Largest shift of the copies that bring a load to another rate: as if each of its tenants had more
+users, whose bursts still come together. Copies shifted by more would smooth them away, and a policy
+that is trained on a smooth load at three times the rate keeps too little in reserve."""
 
 
 def training_layouts(
@@ -36,7 +40,7 @@ def training_layouts(
     words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM))
     seeds = words.generate_state(len(factors) + config.load_curves).tolist()
     layouts = [
-        _at_rate(scenario, factor).requests("train", seed=seed, traces_dir=traces_dir)
+        _scaled(scenario, "train", factor, seed=seed, traces_dir=traces_dir)
         for factor, seed in zip(factors, seeds, strict=False)
     ]
     layouts += [
@@ -56,8 +60,9 @@ def wandering_layout(
 ) -> Requests:
     """A split's load with a rate that wanders between the smallest and the largest scale.
 
-    Its copies are shifted over the whole split, not only near each other: else the mix of prompts
-    tells the hour, and a policy learns by heart which hours of this one day have an incident.
+    The scenario's copies are shifted over the whole split, not only near each other: else the mix
+    of prompts tells the hour, and a policy learns by heart which hours of this one day have an
+    incident.
 
     Args:
         scenario: Whose load.
@@ -71,12 +76,16 @@ def wandering_layout(
     """
     layout_seed, curve_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
     from_s, to_s = scenario.split_range(split)
-    most = _at_rate(scenario, max(load_scales), max_shift_s=to_s - from_s)
-    requests = most.requests(split, seed=layout_seed, traces_dir=traces_dir)
+    anywhere = replace(scenario, workload=replace(scenario.workload, max_shift_s=to_s - from_s))
+    requests = _scaled(anywhere, split, max(load_scales), seed=layout_seed, traces_dir=traces_dir)
     return wandering(requests, min(load_scales) / max(load_scales), seed=curve_seed)
 
 
-def _at_rate(scenario: Scenario, factor: float, **changes: float) -> Scenario:
-    """The scenario at another rate, with other changes of its workload."""
-    rate_scale = scenario.workload.rate_scale * factor
-    return replace(scenario, workload=replace(scenario.workload, rate_scale=rate_scale, **changes))
+def _scaled(
+    scenario: Scenario, split: str, factor: float, *, seed: int, traces_dir: Path | None
+) -> Requests:
+    """A split's load at another rate, as bursty as it is."""
+    requests = scenario.requests(split, seed=seed, traces_dir=traces_dir)
+    if factor == 1:
+        return requests
+    return superpose(requests, factor, seed=seed, max_shift_s=_USERS_SHIFT_S)

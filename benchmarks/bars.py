@@ -26,9 +26,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-WORLD = ("envs",)
-LEARNING = ("envs", "reward", "agents", "experiments/configs")
-HOUSE = ("envs", "reward", "agents", "deploy_bridge", "experiments")
+WORLD: tuple[str, ...] = ("envs",)
+LEARNING: tuple[str, ...] = ("envs", "reward", "agents", "experiments/configs")
+HOUSE: tuple[str, ...] = ("envs", "reward", "agents", "deploy_bridge", "experiments")
 GATEPILOT = [sys.executable, "-m", "gatepilot.experiments"]
 CONTROLLERS = ("best_fixed", "hpa", "hpa@unit")
 TICKS = "60"
@@ -160,6 +160,28 @@ def no_cheating() -> tuple[bool, dict[str, Any]]:
     return met, figures
 
 
+def bridge() -> tuple[bool, dict[str, Any]]:
+    """A policy for the testbed is sealed, watches for ten minutes, and is blinded thrice."""
+    trained = _json([*GATEPILOT, "train", "testbed", "--json", "--runs", str(ROOT / "runs")])
+    with tempfile.TemporaryDirectory() as work:
+        folder, keys = Path(work) / "artifact", Path(work) / "config"
+        export = [*GATEPILOT, "export", trained["run_id"], "--runs", str(ROOT / "runs")]
+        _run([*export, "-o", str(folder)], env=os.environ | {"XDG_CONFIG_HOME": str(keys)})
+        given = ["--artifact", str(folder), "--public-key", str(keys / "gatepilot" / "signing.pub")]
+        results = {
+            "sealed": _measured("sealed_bar.py", "--run", trained["run_id"]),
+            "shadow": _measured("bridge_bars.py", "shadow", *given),
+            "blind": _measured("bridge_bars.py", "blind", *given),
+        }
+    return all(result["met"] for result in results.values()), results
+
+
+def testbed() -> tuple[bool, dict[str, Any]]:
+    """The same arrivals through simulator and testbed: ten minutes, then a failing replica."""
+    result = _measured("testbed_bars.py", "sim")
+    return result["met"], result["figures"]
+
+
 def fresh_machine() -> tuple[bool, dict[str, Any]]:
     """A clean clone by the README's two commands, without and with the traces beside it."""
     figures = {}
@@ -187,6 +209,8 @@ BARS: dict[str, tuple[Callable[[], tuple[bool, dict[str, Any]]], tuple[str, ...]
     "no_cheating": (no_cheating, LEARNING),
     "learning": (learning, LEARNING),
     "documented": (documented, LEARNING),
+    "testbed": (testbed, (*WORLD, "experiments/testbed")),
+    "bridge": (bridge, HOUSE),
     "fresh_machine": (fresh_machine, HOUSE),
 }
 """Bar to its measurement and to the folders that can change its figures."""
@@ -220,6 +244,16 @@ def _train_and_judge(config: str, tests: dict[str, list[str]]) -> dict[str, Any]
             },
         }
     return figures
+
+
+def _measured(script: str, *options: str) -> dict[str, Any]:
+    """The result of a bar that has a script of its own."""
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)  # noqa: S603
+    if not done.stdout.strip():
+        raise BarError(f"{script} {options[0]} ended with {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def _evaluate(policies: tuple[str, ...], where: list[str]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""Bars of the bridge: a sealed artifact, ten minutes of shadow, and what blindness does.
+"""Bars of the bridge on the testbed: ten minutes of shadow, and what blindness does.
 
-    python benchmarks/bridge_bars.py sealed --run RUN [--runs DIR]
     python benchmarks/bridge_bars.py shadow --artifact DIR --public-key FILE [--seconds 600]
     python benchmarks/bridge_bars.py blind --artifact DIR --public-key FILE
 
@@ -15,57 +14,45 @@ import argparse
 import csv
 import json
 import os
-import random
 import shutil
 import signal
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from ledger_truth import WINDOW_S, compared
 
-from gatepilot.agents.artifact.errors import ArtifactError
-from gatepilot.agents.artifact.runtime import load_artifact
-from gatepilot.agents.artifact.signing import PUBLIC_KEY_FILE, make_key_pair, verify_signature
+from gatepilot.agents.artifact.signing import PUBLIC_KEY_FILE
 from gatepilot.deploy_bridge.audit.reader import LedgerReader
-from gatepilot.envs.sim.quantile import histogram_quantile
-from gatepilot.envs.sim.state import TTFT_BOUNDS_S
 
 RESULTS = Path(__file__).resolve().parent / "results"
 GATEPILOT = [sys.executable, "-m", "gatepilot.experiments"]
 BRIDGE = [sys.executable, "-m", "gatepilot.deploy_bridge"]
-WINDOW_S = 60.0
 TICK_S = 5.0
 SCRAPE_S = 5.0
-LAG_S = SCRAPE_S / 2
-"""Mean age of the newest scrape: a window of the ledger ends that much before its tick."""
 WARMUP_S = WINDOW_S + 2 * SCRAPE_S
-CHANGES = 240
-"""Changed bytes, over all files of the artifact."""
-VERIFY_LIMIT_S = 2.0
 VALID_LIMIT = 0.99
 DECISION_LIMIT_S, CPU_LIMIT, RSS_LIMIT_MIB = 0.005, 0.03, 150
 GOOD_KS = 3
 DOWN_S = 20.0
+BROWN_OUT = "errors=0.15@240-360"
+"""All replicas err for two minutes, so that there is an error rate to be right about: about 2 % of
+the answers, after a retry each."""
+SPARE_S = 60.0
+"""Load after the last look: the gateway must still be there."""
 
 
 def main() -> int:
     """Runs one bar; 1 if it was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     bars = parser.add_subparsers(dest="bar", required=True)
-    one = bars.add_parser("sealed", help=sealed.__doc__)
-    one.add_argument("--run", action="append", required=True)
-    one.add_argument("--runs", default="runs")
-    one.set_defaults(measure=sealed)
     for measure in (shadow, blind):
         one = bars.add_parser(measure.__name__, help=measure.__doc__)
         one.add_argument("--artifact", type=Path, required=True)
@@ -92,61 +79,11 @@ def main() -> int:
     return 0 if met else 1
 
 
-def sealed(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any]]:
-    """Parity over 100,000 observations; every changed byte refused; verify within 2 s."""
-    private, public = make_key_pair(work / "keys")
-    figures: dict[str, Any] = {}
-    met = True
-    for run in options.run:
-        folder = work / run
-        command = [*GATEPILOT, "export", run, "-o", str(folder), "--runs", options.runs]
-        subprocess.run([*command, "--key", str(private)], check=True)  # noqa: S603
-        parity = json.loads((folder / "manifest.json").read_text())["parity"]
-        refused, tried = _changed_bytes(folder, public)
-        verify_s = [_verified_s(folder, public) for _ in range(7)]
-        figures[run] = {
-            "parity": parity,
-            "changed_bytes": tried,
-            "refused": refused,
-            "verify_s": {"median": statistics.median(verify_s), "worst": max(verify_s)},
-        }
-        met &= parity["observations"] >= 100_000 and parity["ties"] == 0
-        met &= refused == tried >= 200 and statistics.median(verify_s) <= VERIFY_LIMIT_S
-    return met, figures
-
-
-def _changed_bytes(folder: Path, public_key: Path) -> tuple[int, int]:
-    """How many of the artifacts with one changed byte are refused."""
-    rng = random.Random(0)  # noqa: S311  # which bytes, not a secret
-    files = sorted(folder.iterdir())
-    refused = 0
-    for i in range(CHANGES):
-        path = files[i % len(files)]
-        content = path.read_bytes()
-        place = rng.randrange(len(content))
-        changed = bytearray(content)
-        changed[place] ^= rng.randrange(1, 256)
-        path.write_bytes(changed)
-        try:
-            load_artifact(folder, public_key=public_key, check_signature=verify_signature)
-        except ArtifactError:
-            refused += 1
-        path.write_bytes(content)
-    load_artifact(folder, public_key=public_key)  # whole again, it is taken
-    return refused, CHANGES
-
-
-def _verified_s(folder: Path, public_key: Path) -> float:
-    started_s = time.perf_counter()
-    command = [*BRIDGE, "verify", str(folder), "--public-key", str(public_key)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
-    return time.perf_counter() - started_s
-
-
 def shadow(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any]]:
     """Ten minutes of shadow: valid ticks, true figures, zero writes, replay, light."""
     folder = options.out or work / "testbed"
-    with _testbed(folder, options, options.seconds + 30) as place:
+    faults = [f"{replica}:{BROWN_OUT}" for replica in range(4)]
+    with _testbed(folder, options, options.seconds, faults) as place:
         before = _gateway(place)
         with _bridge(place) as process:
             time.sleep(options.seconds)
@@ -156,7 +93,7 @@ def shadow(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any
     ticks = _ticks(folder)
     rows = list(csv.DictReader((folder / "requests.csv").open(encoding="utf-8")))
     valid = sum(not tick["doubts"] for tick in ticks) / len(ticks)
-    truth = _compared(ticks, rows)
+    truth = compared(ticks, rows)
     replay = _replayed(folder)
     admin = (folder / "envoy" / "admin.log").read_text(encoding="utf-8").splitlines()
     mutating = [line for line in admin if not line.startswith("GET ")]
@@ -191,7 +128,7 @@ def blind(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any]
     victims = ("envoy", "prometheus", "llm-1")
     pause_s = DOWN_S + 2 * WINDOW_S
     kills: dict[str, float] = {}
-    with _testbed(folder, options, WARMUP_S + len(victims) * pause_s + 30) as place, _bridge(place):
+    with _testbed(folder, options, WARMUP_S + len(victims) * pause_s) as place, _bridge(place):
         time.sleep(WARMUP_S)
         for victim in victims:
             pid = json.loads((folder / "testbed.json").read_text())["pids"][victim]
@@ -243,10 +180,14 @@ def _tail_of_good(ticks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _testbed(folder: Path, options: argparse.Namespace, seconds: float) -> Iterator[dict[str, Any]]:
+def _testbed(
+    folder: Path, options: argparse.Namespace, seconds: float, faults: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
     """A testbed with four replicas under 20 requests/s, the artifact beside its bridge.yaml."""
-    command = [*GATEPILOT, "testbed", "up", "--replicas", "4", "--rate", "20"]
-    command += ["--seconds", str(seconds), "--restart-after", str(DOWN_S), "--out", str(folder)]
+    command = [*GATEPILOT, "testbed", "up", "--replicas", "4", "--rate", "20", "--out", str(folder)]
+    command += ["--seconds", str(seconds + WARMUP_S + SPARE_S), "--restart-after", str(DOWN_S)]
+    for fault in faults:
+        command += ["--fault", fault]
     process = subprocess.Popen([*command, "--json"], stdout=subprocess.DEVNULL)  # noqa: S603
     try:
         description = folder / "testbed.json"
@@ -332,62 +273,6 @@ def _usage(pid: int, seconds: float) -> dict[str, Any]:
 def _ticks(folder: Path) -> list[dict[str, Any]]:
     reader = LedgerReader(folder / "state" / "ledger.sqlite")
     return [record.content for record in reader.verified() if record.kind == "tick"]
-
-
-def _compared(ticks: list[dict[str, Any]], rows: list[dict[str, str]]) -> dict[str, Any]:
-    """The ledger's figures beside the load generator's own, over the same windows."""
-    sent_s = np.array([float(row["sent_at_s"]) for row in rows])
-    e2e_s = np.array([float(row["e2e_s"] or "nan") for row in rows])
-    ttft_s = np.array([float(row["ttft_s"] or "nan") for row in rows])
-    failed = np.array([row["status"] not in ("ok", "unfinished") for row in rows])
-    found: dict[str, list[tuple[float, float]]] = {
-        "request_rate_rps": [],
-        "error_rate": [],
-        "ttft_p95_s": [],
-    }
-    for tick in ticks:
-        end_s = tick["at_s"] - LAG_S
-        values = tick["values"]
-        if tick["doubts"] or end_s - WINDOW_S < sent_s.min():
-            continue
-        within = _within(sent_s, end_s)
-        ended = _within(sent_s + e2e_s, end_s)
-        begun = _within(sent_s + ttft_s, end_s)
-        mine = {
-            "request_rate_rps": within.sum() / WINDOW_S,
-            "error_rate": failed[ended].mean(),
-            "ttft_p95_s": _p95(ttft_s[begun]),
-        }
-        for name, pairs in found.items():
-            if name in values:
-                pairs.append((float(values[name]), float(mine[name])))
-    relative = {name: np.array(found[name]) for name in ("request_rate_rps", "ttft_p95_s")}
-    errors = {name: np.abs(pairs[:, 0] / pairs[:, 1] - 1) for name, pairs in relative.items()}
-    points = np.array(found["error_rate"])
-    errors["error_rate"] = np.abs(points[:, 0] - points[:, 1])
-    limits = {"request_rate_rps": 0.05, "error_rate": 0.005, "ttft_p95_s": 0.10}
-    return {
-        name: {
-            "ticks": len(error),
-            "median_error": float(np.median(error)),
-            "p95_error": float(np.quantile(error, 0.95)),
-            "worst_error": float(error.max()),
-            "within": float((error <= limits[name]).mean()),
-            "met": bool(np.quantile(error, 0.95) <= limits[name]),
-        }
-        for name, error in errors.items()
-    }
-
-
-def _within(at_s: NDArray[np.float64], end_s: float) -> NDArray[np.bool_]:
-    return (at_s > end_s - WINDOW_S) & (at_s <= end_s)
-
-
-def _p95(values: NDArray[np.float64]) -> float:
-    """As `histogram_quantile` over vLLM's buckets has it."""
-    places = np.searchsorted(TTFT_BOUNDS_S, values)
-    counts = np.bincount(places, minlength=len(TTFT_BOUNDS_S) + 1).astype(np.float64)
-    return float(histogram_quantile(0.95, TTFT_BOUNDS_S, counts, 1))
 
 
 def _replayed(folder: Path) -> dict[str, Any]:

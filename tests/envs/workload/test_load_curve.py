@@ -15,7 +15,8 @@ def poisson(rate_rps: float, span_s: float = DAY_S, seed: int = 0) -> Requests:
     rng = np.random.default_rng(seed)
     arrival_s = np.sort(rng.uniform(0.0, span_s, rng.poisson(rate_rps * span_s)))
     n = len(arrival_s)
-    return Requests(arrival_s, rng.integers(1, 999, n), np.arange(1, n + 1), span_s)
+    numbers = np.arange(1, n + 1, dtype=np.int32)
+    return Requests(arrival_s, rng.integers(1, 999, n, dtype=np.int32), numbers, span_s)
 
 
 @given(seed=st.integers(0, 2**32), lowest=st.floats(0.01, 1.0))

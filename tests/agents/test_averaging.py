@@ -46,7 +46,7 @@ def test_a_policy_gets_its_own_weights_back_even_after_an_error() -> None:
 
     def fail_inside() -> None:
         with average.placed_in(network):
-            assert (network.action_net.weight.abs() < 7.0).all()
+            assert (network.action_net.get_parameter("weight").abs() < 7.0).all()
             raise KeyError
 
     with pytest.raises(KeyError):

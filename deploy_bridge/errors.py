@@ -6,7 +6,8 @@ BridgeError
 │   └── AmbiguousDataError   several series where one is expected
 ├── LedgerError              a ledger that cannot be used
 │   ├── LedgerUnavailableError  it cannot be written or read now: a full disk, a lock
-│   └── TamperedLedgerError  a record that is not what was written
+│   ├── NoRecordError        it is whole, but holds no such record
+│   └── TamperedLedgerError  a record, or `ledger.head`, that is not what was written
 └── ControlError             an operator's request that reached no bridge, or was refused
 
 Artifacts have `agents.artifact.errors`. Whatever else a tick meets is no exception but a reason to
@@ -14,6 +15,8 @@ hold, recorded with the decision.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 
 class BridgeError(ValueError):
@@ -40,16 +43,20 @@ class LedgerUnavailableError(LedgerError):
     """A ledger that cannot be written or read now; later it may."""
 
 
+class NoRecordError(LedgerError):
+    """A ledger that is whole, but holds no such record."""
+
+
 class TamperedLedgerError(LedgerError):
-    """A record that is not what was written.
+    """A record, or the file that names the last one, that is not what was written.
 
     Attributes:
-        seq: Its sequence number: the first one at which something is wrong.
+        seq: The first record at which something is wrong; `None`: it is `ledger.head`.
     """
 
-    def __init__(self, seq: int, what: str) -> None:
-        """Takes the record and what is wrong with it."""
-        super().__init__(f"record {seq}: {what}")
+    def __init__(self, path: Path, seq: int | None, what: str) -> None:
+        """Takes the damaged file, the record and what is wrong with it."""
+        super().__init__(f"{path}: {what}" if seq is None else f"{path}: record {seq}: {what}")
         self.seq = seq
 
 

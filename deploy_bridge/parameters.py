@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..envs.scenario_file import first_problem, to_json
+from ..envs.scenario_file import to_json
 from .errors import SettingsError
+from .findings import first_finding, names_key
 
 T = TypeVar("T")
 
@@ -29,9 +30,11 @@ def parsed(kind: type[T], content: Mapping[str, Any], *, file: str, section: str
     try:
         made = adapter.validate_json(to_json(content), strict=True)
     except ValidationError as error:
-        problem = first_problem(error, kind)
-        named = problem.startswith(f"{section}: ")
-        raise SettingsError(f"{file}: {'' if named else section + '.'}{problem}") from error
+        keys, line = first_finding(error, kind, is_shown=True)
+        if not keys and line.startswith(f"{section}: "):
+            raise SettingsError(f"{file}: {line}") from error
+        joint = "." if keys or names_key(line) else ": "
+        raise SettingsError(f"{file}: {section}{joint}{line}") from error
     extra = _unknown(content, adapter.dump_python(made, mode="json"))
     if extra is not None:
         raise SettingsError(f"{file}: {section}.{extra}: unknown key")

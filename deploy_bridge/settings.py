@@ -8,31 +8,37 @@ Control interval, window and minimum samples are the artifact's and cannot be se
 from __future__ import annotations
 
 import difflib
-import ipaddress
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-)
+from pydantic import ConfigDict, Field, SecretStr, ValidationError
 from pydantic.dataclasses import dataclass
-from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariableError
 
-from ..envs.scenario_file import ScenarioError, first_problem, read_yaml
-from ..envs.schema.settings import Limits
+from ..envs.scenario_file import ScenarioError, read_yaml
 from .errors import SettingsError
+from .findings import first_finding
 from .guardrails.bounds import BoundsParams
 from .guardrails.drift import DriftParams
+from .values import (
+    DAY_S,
+    Age,
+    Host,
+    Place,
+    Port,
+    Records,
+    ReplicaLimits,
+    Seconds,
+    Seed,
+    Text,
+    Ticks,
+    Url,
+)
 
 DEFAULT_FILE: Final = Path("bridge.yaml")
 """What commands look for unless told otherwise."""
@@ -41,38 +47,6 @@ LEDGER_FILE: Final = "ledger.sqlite"
 SOCKET_FILE: Final = "control.sock"
 
 _CONFIG: Final = ConfigDict(extra="forbid", allow_inf_nan=False)
-_DAY_S: Final = 86_400.0
-
-
-def _web_address(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise PydanticCustomError("address", "is no address such as http://127.0.0.1:9090")
-    if parts.username or parts.password:
-        raise PydanticCustomError("address", "holds a password: bearer_token is the place for one")
-    return text.rstrip("/")
-
-
-def _loopback(text: str) -> str:
-    try:
-        is_loopback = text == "localhost" or ipaddress.ip_address(text).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
-        raise PydanticCustomError("loopback", "should be 127.0.0.1, ::1 or localhost")
-    return text
-
-
-def _not_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise PydanticCustomError("number", "should be a number")
-    return value
-
-
-Url = Annotated[str, AfterValidator(_web_address)]
-Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=1)]
-Seconds = Annotated[float, BeforeValidator(_not_bool), Field(gt=0)]
-Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -89,7 +63,7 @@ class PrometheusSection:
     """Seconds for all queries of a tick together."""
     max_clock_skew_s: Seconds = 10.0
     """Seconds that Prometheus' clock may differ from the bridge's."""
-    ca_file: Path | None = None
+    ca_file: Place | None = None
     """Certificates that an `https` server is checked against; relative to the file."""
     bearer_token: SecretStr | None = None
     """Sent as `Authorization: Bearer`; better in the environment than in the file."""
@@ -113,7 +87,7 @@ class IncumbentSection:
     """A name of `agents/baselines`, with `@unit` for steps of one."""
     params: dict[str, Any] = field(default_factory=dict)
     """Its parameters, as in its file; absent ones keep their defaults."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """For a controller that draws."""
 
 
@@ -129,9 +103,9 @@ class GuardrailsSection:
 class ServeSection:
     """The bridge's own pages: /metrics, /healthz, /state. They only show."""
 
-    host: Annotated[str, AfterValidator(_loopback)] = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """A loopback address."""
-    port: Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65_535)] = 9109
+    port: Port = 9109
     """Port; 0: a free one, which `status` names."""
 
 
@@ -139,11 +113,11 @@ class ServeSection:
 class LedgerSection:
     """How much the ledger keeps."""
 
-    retention_s: Seconds = 14 * _DAY_S
+    retention_s: Age = 14 * DAY_S
     """Age from which records are cut off, seconds."""
-    max_entries: Annotated[int, BeforeValidator(_not_bool), Field(ge=100)] = 500_000
+    max_entries: Records = 500_000
     """Records kept at most. A record takes about 3 kB."""
-    checkpoint_ticks: Count = 240
+    checkpoint_ticks: Ticks = 240
     """Ticks between two records of the whole state, at which a cut or a replay may begin."""
 
 
@@ -161,15 +135,16 @@ class BridgeSettings(BaseSettings):
 
     name: Text
     """What the gateway is called in records and metrics."""
-    artifact: Path
+    artifact: Place
     """Folder of the artifact; relative to the file."""
-    public_key: Path | None = None
+    public_key: Place | None = None
     """Key that the artifact's signature is checked with; relative to the file."""
     allow_unsigned: bool = False
-    """Whether an artifact without signature is taken; every status line then says so."""
-    state_dir: Path = Path("state")
+    """Whether an artifact without signature is taken; every status line then says so. With
+    `public_key`: a signature that is there is checked all the same."""
+    state_dir: Place = Path("state")
     """Folder of `ledger.sqlite` and `control.sock`; relative to the file. Made if missing."""
-    limits: Limits
+    limits: ReplicaLimits
     """`min_replicas`, `max_replicas`."""
     prometheus: PrometheusSection
     envoy_admin: EnvoyAdminSection | None = None
@@ -180,7 +155,7 @@ class BridgeSettings(BaseSettings):
     """Whether GPUs of this machine are read."""
     incumbent: IncumbentSection = IncumbentSection()
     guardrails: GuardrailsSection = GuardrailsSection()
-    good_ticks: Count = 3
+    good_ticks: Ticks = 3
     """Good ticks in a row before anything counts."""
     serve: ServeSection | None = ServeSection()
     """`null`: no pages."""
@@ -233,21 +208,71 @@ def load_settings(path: Path) -> BridgeSettings:
     try:
         settings = BridgeSettings(**content)
     except ValidationError as error:
-        raise SettingsError(f"{path.name}: {_first(error)}") from error
+        keys, line = first_finding(error, BridgeSettings, is_shown=False)
+        raise SettingsError(f"{origin(path.name, *keys)}: {line}") from error
+    except UnreadableVariableError as error:  # it names the section alone
+        section = str(error).partition('"')[2].partition('"')[0]
+        msg = f'{origin(path.name, section)}: {section}: should be JSON, as in {{"key": "value"}}'
+        raise SettingsError(msg) from error
     if settings.public_key is None and not settings.allow_unsigned:
         msg = f"{path.name}: public_key: missing key; or say `allow_unsigned: true`"
         raise SettingsError(msg)
     folder = path.resolve().parent
     places = {
-        key: folder / place.expanduser()
+        key: _absolute(folder, place, origin(path.name, key), key)
         for key in ("artifact", "public_key", "state_dir")
         if (place := getattr(settings, key)) is not None
     }
     ca_file = settings.prometheus.ca_file
     if ca_file is not None:
-        prometheus = replace(settings.prometheus, ca_file=folder / ca_file.expanduser())
-        return settings.model_copy(update={**places, "prometheus": prometheus})
+        key = "prometheus.ca_file"
+        found = _absolute(folder, ca_file, origin(path.name, *key.split(".")), key)
+        places |= {"prometheus": replace(settings.prometheus, ca_file=found)}
     return settings.model_copy(update=places)
+
+
+def origin(file: str, *keys: str) -> str:
+    """Where a value comes from, for errors: the file, or the variables that go over it.
+
+    Args:
+        file: The file's name.
+        *keys: The value's keys, from the outside in. Of a section, values may come from both.
+    """
+    above, inside = [], []
+    for name in _variables():
+        parts = name[len(ENV_PREFIX) :].lower().split("__")
+        wanted = [key.lower() for key in keys]
+        if parts[: len(wanted)] == wanted:
+            (above if len(parts) == len(wanted) else inside).append(name)
+        elif wanted[: len(parts)] == parts and _holds(os.environ[name], wanted[len(parts) :]):
+            above.append(name)
+    if above:
+        return f"environment: {above[0]}"
+    return f"{file} and environment: {', '.join(inside)}" if inside and keys else file
+
+
+def _holds(text: str, keys: list[str]) -> bool:
+    """Whether a variable for a whole section, which is JSON, sets the value at these keys."""
+    try:
+        here = json.loads(text)
+    except ValueError:
+        return False
+    for key in keys:
+        if not isinstance(here, Mapping) or key not in here:
+            return False
+        here = here[key]
+    return True
+
+
+def _variables() -> list[str]:
+    return [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
+
+
+def _absolute(folder: Path, place: Path, file: str, key: str) -> Path:
+    try:
+        return folder / place.expanduser()
+    except RuntimeError as error:  # `~` and nobody's name
+        raise SettingsError(f"{file}: {key}: {place}: there is no such user's folder") from error
 
 
 def _check_variables() -> None:
@@ -256,23 +281,13 @@ def _check_variables() -> None:
     Raises:
         SettingsError: Its name and the nearest key.
     """
-    for name in os.environ:
-        if name.upper().startswith(ENV_PREFIX):
-            key = name[len(ENV_PREFIX) :].split("__")[0].lower()
-            if key not in BridgeSettings.model_fields:
-                raise SettingsError(f"environment: {name}: unknown key; {_near(key)}")
+    for name in _variables():
+        key = name[len(ENV_PREFIX) :].split("__")[0].lower()
+        if key not in BridgeSettings.model_fields:
+            raise SettingsError(f"environment: {name}: unknown key; {_near(key)}")
 
 
 def _near(key: str) -> str:
     keys = list(BridgeSettings.model_fields)
     near = difflib.get_close_matches(key, keys, n=1)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(keys)}"
-
-
-def _first(error: ValidationError) -> str:
-    """The first finding, with the key; the value is not shown, it may be a secret."""
-    problem = min(error.errors(), key=lambda item: item["type"] != "unexpected_keyword_argument")
-    if problem["type"] in ("unexpected_keyword_argument", "missing", "value_error"):
-        return first_problem(error, BridgeSettings)
-    key = ".".join(str(part) for part in problem["loc"])
-    return f"{key}: {problem['msg'].removeprefix('Input ')}"

@@ -2,7 +2,8 @@
 
 A record that cannot be written is not the end: the bridge freezes, every tick tries again, and the
 first record that succeeds is preceded by a `gap` that says what is missing, and by the whole state,
-so that a replay can go on behind it.
+so that a replay can go on behind it. A run that could not even record its end is found by the next
+one: its `boot` names the record at which the run before broke off.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from ..decision import Content, Decision, Doubt, canonical
 from ..errors import LedgerError, LedgerUnavailableError
 from .ledger import Ledger, WriterLock
-from .record import Entry, Kind
+from .record import Entry, Kind, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Journal:
         self._first_seq = 1
         self._lead: list[Entry] = []
         self._cut: int | None = None
+        self._unfinished: Content | None = None
         try:
             self._open()
         except LedgerUnavailableError as error:
@@ -88,6 +90,23 @@ class Journal:
             (0, "") if self._ledger is None else (self._ledger.next_seq - 1, self._ledger.head_hash)
         )
 
+    def boot(self, state: Callable[[], Content], now_s: float) -> None:
+        """Records the start at once; where that fails, the first tick's record makes up for it.
+
+        Args:
+            state: The controller's state.
+            now_s: Wall time of the start.
+        """
+        try:
+            ledger = self._opened()
+            self._prepare(state, now_s)
+            ledger.append(self._lead)
+        except LedgerError as error:
+            self._trouble = str(error)
+            self._reset()
+            return
+        self._is_booted, self._trouble, self._lead = True, None, []
+
     def begin(self, state: Callable[[], Content], now_s: float) -> tuple[int, tuple[Doubt, ...]]:
         """Prepares the record of a tick.
 
@@ -99,8 +118,7 @@ class Journal:
             The number that the tick's record will have, and what is wrong with the ledger.
         """
         try:
-            if self._ledger is None:
-                self._open()
+            self._opened()
             self._prepare(state, now_s)
         except LedgerError as error:
             self._trouble = str(error)
@@ -141,22 +159,40 @@ class Journal:
         self._gap.ticks += 1
         self._gap.to_s = now_s
 
-    def close(self, reason: str, now_s: float) -> None:
-        """Records an orderly end, if that is possible, and gives up the lock."""
-        if self._ledger is not None:
-            ends = [] if self._gap is None else [_entry("gap", now_s, asdict(self._gap))]
-            ends.append(_entry("stop", now_s, {"reason": reason}))
-            try:
-                if self._is_booted:
-                    self._ledger.append(ends)
-            except LedgerError as error:
-                self._trouble = str(error)
-            self._ledger.close()
-        self._lock.release()
+    def close(self, reason: str, now_s: float) -> int:
+        """Records an orderly end, if that is possible, and gives up the lock.
 
-    def _open(self) -> None:
-        self._ledger = Ledger(self._path)
-        self._first_seq = self._ledger.first_seq()
+        Returns:
+            Ticks that are missing in the ledger without a word about them.
+        """
+        lost = 0 if self._gap is None else self._gap.ticks
+        lead = [] if self._is_booted else [one for one in self._lead if one.kind == "boot"]
+        try:
+            if self._is_booted or lead:
+                gap = [] if self._gap is None else [_entry("gap", now_s, asdict(self._gap))]
+                stop = _entry("stop", now_s, {"reason": reason})
+                self._opened().append([*lead, *gap, stop])
+                self._trouble, lost = None, 0
+        except LedgerError as error:
+            self._trouble = str(error)
+        self._reset()
+        self._lock.release()
+        return lost
+
+    def _open(self) -> Ledger:
+        ledger = Ledger(self._path)
+        try:
+            self._first_seq = ledger.first_seq()
+            if not self._is_booted:
+                self._unfinished = _unfinished(ledger.last())
+        except LedgerError:
+            ledger.close()
+            raise
+        self._ledger = ledger
+        return ledger
+
+    def _opened(self) -> Ledger:
+        return self._open() if self._ledger is None else self._ledger
 
     def _reset(self) -> None:
         """Closes a ledger that failed; the next tick opens it anew and reads its true end."""
@@ -179,7 +215,8 @@ class Journal:
     def _lead_content(self, kind: Kind, state: Callable[[], Content]) -> Content:
         if kind == "gap" and self._gap is not None:
             return asdict(self._gap)
-        return {"identity": self._identity, "state": state()}
+        content = {"identity": self._identity, "state": state()}
+        return content | {"unfinished": self._unfinished} if kind == "boot" else content
 
     def _first_to_keep(self, now_s: float) -> int | None:
         """The record that retention makes the oldest one; `None`: all may stay."""
@@ -201,6 +238,13 @@ class Journal:
             "removed": first - self._first_seq,
         }
         return _entry("cut", now_s, content)
+
+
+def _unfinished(last: Record | None) -> Content | None:
+    """Where the run before broke off; `None`: it recorded its end, or there was none."""
+    if last is None or last.kind == "stop":
+        return None
+    return {"seq": last.seq, "at_s": last.at_s}
 
 
 def _entry(kind: Kind, at_s: float, content: Content) -> Entry:

@@ -1,7 +1,8 @@
 """The ledger's writer: append-only, hash-chained records in SQLite (WAL, one transaction a batch).
 
 `ledger.head`, beside the file, names the last record after each commit. It shows a tail that was
-cut off. Whoever can rewrite the ledger and this file together and recompute the chain is not found
+cut off. It is on the disk before the first record is, so it may be empty beside an empty ledger only.
+Whoever can rewrite the ledger and this file together and recompute the chain is not found
 out: note the head hash of `status` elsewhere if that matters.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import LedgerError, LedgerUnavailableError, TamperedLedgerError
-from .record import GENESIS, STARTS, Entry, Record, Row, chained, flaw
+from .record import GENESIS, STARTS, Entry, Record, Row, chained, flaw, from_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,9 @@ _BUSY_S: Final = 1.0
 """Seconds to wait for a reader that blocks a checkpoint of the WAL."""
 _OWNER_ONLY: Final = 0o600
 _HEAD_FORM: Final = "{:020d} {}\n"
+_HEAD_PATTERN: Final = re.compile(r"([0-9]{20}) ([0-9a-f]{64})\n")
+EMPTY_HEAD: Final = (0, b"")
+"""What an empty `ledger.head` says: a process was killed between making and writing it."""
 _SCHEMA: Final = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS record (
@@ -85,6 +90,7 @@ class Ledger:
             LedgerError: The file is no ledger.
         """
         self.path = path
+        self._head: int | None = None
         with _unavailable(path):
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
             self._connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
@@ -96,8 +102,10 @@ class Ledger:
                     head_path(path), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, _OWNER_ONLY
                 )
                 self._note_head()
+                os.fsync(self._head)
+                _sync_folder(path.parent)
         except LedgerError:
-            self._connection.close()
+            self.close()
             raise
 
     @property
@@ -115,6 +123,13 @@ class Ledger:
         with _unavailable(self.path):
             (first,) = self._connection.execute("SELECT MIN(seq) FROM record").fetchone()
         return first or 1
+
+    def last(self) -> Record | None:
+        """The newest record; `None`: there is none yet."""
+        columns = "SELECT seq, at_s, kind, previous, hash, body FROM record WHERE seq = ?"
+        with _unavailable(self.path):
+            row: Row | None = self._connection.execute(columns, self._last[:1]).fetchone()
+        return None if row is None else from_row(row)
 
     def starts(self) -> list[tuple[int, float]]:
         """Number and time of every record at which a replay may begin, oldest first."""
@@ -170,7 +185,9 @@ class Ledger:
 
     def close(self) -> None:
         """Closes the file; the WAL is folded into it."""
-        os.close(self._head)
+        if self._head is not None:
+            os.close(self._head)
+            self._head = None
         self._connection.close()
 
     def _prepare(self) -> None:
@@ -194,20 +211,31 @@ class Ledger:
         head = read_head(self.path)
         if not rows:
             if head is not None and head[0] > 0:
-                raise TamperedLedgerError(1, f"is missing, {head[0]} were written")
+                raise self._damaged(1, f"is missing, {head[0]} were written")
             return 0, GENESIS
         seq = rows[0][0]
         before = rows[1][4] if len(rows) > 1 else rows[0][3]
         wrong = flaw(rows[0], seq, before)
         if wrong is not None:
-            raise TamperedLedgerError(seq, wrong)
-        if head is None:
-            raise TamperedLedgerError(seq, f"{head_path(self.path).name} is missing")
+            raise self._damaged(seq, wrong)
+        if head is None or head == EMPTY_HEAD:
+            what = "missing" if head is None else "empty"
+            raise self._damaged(None, f"is {what}, but the ledger holds {seq} records")
         if head[0] > seq:
-            raise TamperedLedgerError(seq + 1, f"is missing, {head[0]} were written")
+            raise self._damaged(seq + 1, f"is missing, {head[0]} were written")
+        named = "SELECT hash FROM record WHERE seq = ?"
+        if head[0] > 0 and self._connection.execute(named, head[:1]).fetchone() != head[1:]:
+            raise self._damaged(head[0], f"is not the one that {head_path(self.path).name} names")
         return seq, rows[0][4]
 
+    def _damaged(self, seq: int | None, what: str) -> TamperedLedgerError:
+        """The refusal to go on behind such an end, with the way out."""
+        place = self.path if seq is not None else head_path(self.path)
+        return TamperedLedgerError(place, seq, f"{what}; {_way_out(self.path)}")
+
     def _note_head(self) -> None:
+        if self._head is None:
+            raise LedgerUnavailableError(f"{head_path(self.path)}: is not open")
         text = _HEAD_FORM.format(self._last[0], self._last[1].hex())
         os.pwrite(self._head, text.encode(), 0)  # in place: a full disk does not stop it
 
@@ -218,24 +246,44 @@ def head_path(path: Path) -> Path:
 
 
 def read_head(path: Path) -> tuple[int, bytes] | None:
-    """Number and hash of the last record as `ledger.head` has them; `None`: there is no such file.
+    """Number and hash of the last record as `ledger.head` has them.
+
+    Returns:
+        `None`: there is no such file. `EMPTY_HEAD`: it is empty.
 
     Raises:
-        LedgerError: The file is malformed.
+        TamperedLedgerError: The file is malformed.
+        LedgerUnavailableError: It cannot be read.
     """
     head = head_path(path)
     try:
-        text = head.read_text(encoding="ascii")
-        if not text:  # made, and the process killed before the first byte
-            return 0, GENESIS
-        seq, hashed = text.split()
-        return int(seq), bytes.fromhex(hashed)
+        content = head.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise LedgerUnavailableError(f"{head}: {error.strerror}") from error
-    except ValueError as error:
-        raise LedgerError(f"{head}: malformed, so the tail cannot be checked") from error
+    if not content:
+        return EMPTY_HEAD
+    named = _HEAD_PATTERN.fullmatch(content.decode("ascii", errors="replace"))
+    if named is None:
+        what = f"is malformed, so the tail cannot be checked; {_way_out(path)}"
+        raise TamperedLedgerError(head, None, what)
+    return int(named[1]), bytes.fromhex(named[2])
+
+
+def _way_out(path: Path) -> str:
+    return (
+        f"move {path.parent} away to begin a new ledger (bridge page, `After a damaged ledger`)"
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes new files survive a power failure: their names are the folder's content."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -246,6 +294,6 @@ def _unavailable(path: Path) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         raise LedgerUnavailableError(f"{path}: {error}") from error
     except sqlite3.DatabaseError as error:
-        raise LedgerError(f"{path}: {error}") from error
+        raise LedgerError(f"{path}: {error}; {_way_out(path)}") from error
     except OSError as error:
         raise LedgerUnavailableError(f"{path}: {error.strerror}") from error

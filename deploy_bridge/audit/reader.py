@@ -6,6 +6,7 @@ no `cut` accounts for, and, as long as `ledger.head` stands beside the file, a c
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,9 +14,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from ..errors import LedgerError, LedgerUnavailableError, TamperedLedgerError
-from .ledger import APPLICATION_ID, SCHEMA_VERSION, read_head
-from .record import GENESIS, STARTS, Record, Row, flaw
+from ..errors import (
+    LedgerError,
+    LedgerUnavailableError,
+    NoRecordError,
+    TamperedLedgerError,
+)
+from .ledger import APPLICATION_ID, EMPTY_HEAD, SCHEMA_VERSION, head_path, read_head
+from .record import GENESIS, STARTS, Record, Row, flaw, from_row
 
 _ALL: Final = "SELECT seq, at_s, kind, previous, hash, body FROM record ORDER BY seq"
 _NEXT: Final = (
@@ -44,7 +50,7 @@ class LedgerReader:
             LedgerError: It is missing or no ledger.
         """
         self.path = path
-        if not path.is_file():
+        if not os.path.isfile(path):  # also for a name that is too long
             raise LedgerError(f"{path}: no such ledger")
         with closing(self._connect()) as connection:
             try:
@@ -74,8 +80,8 @@ class LedgerReader:
             if wrong is None and expected == first[0] and row[2].decode() not in STARTS:
                 wrong = "is the oldest one, but nothing can begin with it: older ones were removed"
             if wrong is not None:
-                raise TamperedLedgerError(expected, wrong)
-            record = _record(row)
+                raise self._damaged(expected, wrong)
+            record = from_row(row)
             if record.kind == "cut":
                 cut = record.content["first"], record.content["previous"]
             if head is not None and record.seq == head[0]:
@@ -83,24 +89,27 @@ class LedgerReader:
             yield record
             expected, previous = expected + 1, record.hash
         if first is not None and first[0] > 1 and cut != (first[0], first[1].hex()):
-            raise TamperedLedgerError(
+            raise self._damaged(
                 first[0], "is the oldest one, and no cut accounts for the records before it"
             )
+        if first is not None and read_head(self.path) == EMPTY_HEAD:  # anew: it was written by now
+            what = f"is empty, but the ledger holds records up to {expected - 1}"
+            raise TamperedLedgerError(head_path(self.path), None, what)
         if head is not None and head[0] > 0 and at_head != head[1]:
             last = expected - 1 if first else 0
             seq = last + 1 if head[0] > last else head[0]
-            raise TamperedLedgerError(seq, f"is not the one that was written last ({head[0]})")
+            raise self._damaged(seq, f"is not the one that was written last ({head[0]})")
 
     def has_head(self) -> bool:
         """Whether the file that shows a cut tail is there."""
         return read_head(self.path) is not None
 
     def last(self, kinds: tuple[str, ...], *, count: int = 1) -> list[Record]:
-        """The newest records of some kinds, oldest first; they are not checked."""
-        return [_record(row) for row in self._rows(_NEWEST, " ".join(kinds), count)][::-1]
+        """The newest records of some kinds, oldest first; each is checked, the chain is not."""
+        return [self._alone(row) for row in self._rows(_NEWEST, " ".join(kinds), count)][::-1]
 
     def newest(self, count: int, wanted: Callable[[Record], bool] | None) -> list[Record]:
-        """The newest records, oldest first; they are not checked.
+        """The newest records, oldest first; each is checked, the chain is not.
 
         Args:
             count: At most so many.
@@ -108,7 +117,7 @@ class LedgerReader:
         """
         found: list[Record] = []
         for row in self._rows(_BACKWARDS):
-            record = _record(row)
+            record = self._alone(row)
             if wanted is None or wanted(record):
                 found.append(record)
                 if len(found) == count:
@@ -119,7 +128,7 @@ class LedgerReader:
         """Texts of queries by key, as the records up to `seq` name them."""
         texts: dict[str, str] = {}
         for row in self._rows(_SINCE_START, seq, seq):
-            record = _record(row)
+            record = self._alone(row)
             if record.kind in STARTS:
                 texts |= record.content["state"]["queries"]
             elif record.kind == "tick":
@@ -127,15 +136,16 @@ class LedgerReader:
         return texts
 
     def record(self, seq: int) -> Record:
-        """One record; it is not checked.
+        """One record; it is checked, the chain is not.
 
         Raises:
-            LedgerError: There is none with this number.
+            NoRecordError: There is none with this number.
+            TamperedLedgerError: It is not what was written.
         """
         rows = list(self._rows(_ONE, seq))
         if not rows:
-            raise LedgerError(f"{self.path}: there is no record {seq}")
-        return _record(rows[0])
+            raise NoRecordError(f"{self.path}: there is no record {seq}")
+        return self._alone(rows[0])
 
     def _each(self) -> Iterator[Row]:
         """All rows in order, one query each: a cursor would read ahead into damaged ones."""
@@ -147,7 +157,7 @@ class LedgerReader:
                     yield row
                     last = row[0]
             except sqlite3.Error as error:
-                raise TamperedLedgerError(max(last, 0) + 1, f"cannot be read ({error})") from error
+                raise self._damaged(max(last, 0) + 1, f"cannot be read ({error})") from error
 
     def _rows(self, query: str, *arguments: object) -> Iterator[Row]:
         last = 0
@@ -157,7 +167,17 @@ class LedgerReader:
                     yield row
                     last = row[0]
             except sqlite3.Error as error:
-                raise TamperedLedgerError(last + 1, f"cannot be read ({error})") from error
+                raise self._damaged(last + 1, f"cannot be read ({error})") from error
+
+    def _alone(self, row: Row) -> Record:
+        """A record that agrees with its own hash."""
+        wrong = flaw(row, row[0], row[3])
+        if wrong is not None:
+            raise self._damaged(row[0], wrong)
+        return from_row(row)
+
+    def _damaged(self, seq: int, what: str) -> TamperedLedgerError:
+        return TamperedLedgerError(self.path, seq, what)
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -165,8 +185,3 @@ class LedgerReader:
             return sqlite3.connect(address, uri=True, isolation_level=None)
         except sqlite3.Error as error:
             raise LedgerUnavailableError(f"{self.path}: {error}") from error
-
-
-def _record(row: Row) -> Record:
-    seq, at_s, kind, previous, hashed, body = row
-    return Record(seq, at_s, bytes(kind).decode(errors="replace"), previous, hashed, body)

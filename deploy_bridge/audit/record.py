@@ -81,3 +81,9 @@ def flaw(row: Row, seq: int, previous: bytes) -> str | None:
     if hashed != record_hash(seq, at_s, kind, before, body):
         return "its content is not what was written"
     return None
+
+
+def from_row(row: Row) -> Record:
+    """The record in a row, whether or not it is what was written."""
+    seq, at_s, kind, previous, hashed, body = row
+    return Record(seq, at_s, bytes(kind).decode(errors="replace"), previous, hashed, body)

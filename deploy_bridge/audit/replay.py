@@ -44,6 +44,15 @@ class Difference:
     """Parts of the record that differ."""
 
 
+@dataclass(frozen=True, slots=True)
+class BrokenOff:
+    """The last record of a run that recorded no end."""
+
+    seq: int
+    at_s: float
+    """Its wall time, seconds since the epoch."""
+
+
 @dataclass(slots=True)
 class ReplayReport:
     """What a replay found."""
@@ -54,6 +63,8 @@ class ReplayReport:
     """Decisions recomputed."""
     boots: int = 0
     """Runs of the bridge."""
+    broken_off: list[BrokenOff] = field(default_factory=list)
+    """Runs that recorded no end: killed, or the disk was full. The newest run is not judged."""
     gaps: int = 0
     """Times at which decisions could not be recorded."""
     lost_ticks: int = 0
@@ -88,6 +99,7 @@ def replay(records: Iterable[Record], make: Maker) -> ReplayReport:
     report = ReplayReport()
     controller: Replayable | None = None
     after_gap = False
+    before: Record | None = None
     for record in records:
         report.first_seq = report.first_seq or record.seq
         report.records, report.last_seq, report.head_hash = (
@@ -99,6 +111,8 @@ def replay(records: Iterable[Record], make: Maker) -> ReplayReport:
             content = record.content
             if record.kind == "boot":
                 report.boots += 1
+                if before is not None and before.kind != "stop":
+                    report.broken_off.append(BrokenOff(before.seq, before.at_s))
             elif controller is not None and not after_gap:
                 _compare(report, record, {**content, "state": controller.saved()})
             if record.kind == "boot" or controller is None:
@@ -112,6 +126,7 @@ def replay(records: Iterable[Record], make: Maker) -> ReplayReport:
         elif record.kind == "tick" and controller is not None:
             report.ticks += 1
             _compare(report, record, controller.replayed(record.content))
+        before = record
     return report
 
 

@@ -70,6 +70,12 @@ def _row(record: Record) -> dict[str, Any]:
             identity = content["identity"]
             what = f"{identity['name']}, artifact {identity['artifact']['digest'][:12]}"
             mode = content["state"]["mode"]["mode"]
+            broken_off = content.get("unfinished")
+            if broken_off is not None:
+                what += (
+                    f"; the run before ended without a stop (killed, or the disk was full), its "
+                    f"last record is {broken_off['seq']} of {moment(broken_off['at_s'])}"
+                )
         case "gap":
             what = f"{content['ticks']} ticks were not recorded: {content['reason']}"
         case "cut":

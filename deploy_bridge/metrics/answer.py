@@ -19,6 +19,14 @@ _LAST_INSTANT_S: Final = 1e11
 _SHOWN_SERIES: Final = 2
 
 
+_OTHER_TYPES: Final = {
+    "matrix": "brings a range of samples; give it to a function such as rate(), or leave [...] out",
+    "scalar": "brings a bare number; leave scalar(...) out, it hides how many series there are",
+    "string": "brings a text; expected a metric's name without quotes",
+}
+"""What an answer may hold instead of an instant vector, and what to do."""
+
+
 class MalformedError(ValueError):
     """A result that Prometheus' query API does not give."""
 
@@ -39,6 +47,11 @@ class Verdict:
     """One line on the problem."""
 
 
+def wrong_type(result_type: object) -> str:
+    """Why a query can never bring one sample, by the `resultType` of its answer, or nothing."""
+    return _OTHER_TYPES.get(result_type, "") if isinstance(result_type, str) else ""
+
+
 def judge(query: Query, result: object, asked_at_s: float | None) -> Verdict:
     """Reads the result of one query.
 
@@ -48,7 +61,7 @@ def judge(query: Query, result: object, asked_at_s: float | None) -> Verdict:
         asked_at_s: The instant that was asked for, if one was.
 
     Raises:
-        MalformedError: It is no instant vector or scalar.
+        MalformedError: It is no instant vector.
     """
     pairs = _pairs(result)
     if not pairs:
@@ -88,12 +101,10 @@ def _not_finite(query: Query, at_s: float, value: float) -> Verdict:
 
 
 def _pairs(result: object) -> list[tuple[str, float, float]]:
-    """Labels, instant and value of each series; a scalar comes as a bare pair."""
+    """Labels, instant and value of each series."""
     if not isinstance(result, list):
         msg = f"a result of type {type(result).__name__}, expected a list"
         raise MalformedError(msg)
-    if len(result) == 2 and isinstance(result[1], str):
-        return [("scalar", *_sample(result))]
     pairs = []
     for entry in result:
         if not isinstance(entry, dict) or not isinstance(entry.get("metric"), dict):

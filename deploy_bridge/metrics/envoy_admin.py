@@ -11,7 +11,9 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from ..errors import SettingsError
+from .address import check_address
 from .deadline import Deadline, LateError
+from .failures import failure_words
 from .report import ProbeEntry
 from .source import Problem, ProblemKind, Reading, Sample
 
@@ -45,10 +47,7 @@ class EnvoyAdminParams:
         Raises:
             SettingsError: It names the key and what would be right.
         """
-        parts = urlsplit(self.url)
-        if parts.scheme != "http" or not parts.hostname or parts.username:
-            msg = f"envoy_admin: url: expected http://host:port, got {self.url!r}"
-            raise SettingsError(msg)
+        check_address("envoy_admin: url", self.url, schemes=("http",), may_have_path=False)
         if not self.deadline_s > 0:
             msg = f"envoy_admin: deadline_s is {self.deadline_s}, expected more than 0"
             raise SettingsError(msg)
@@ -150,7 +149,7 @@ def _get(connection: http.client.HTTPConnection, path: str) -> object:
         response = connection.getresponse()
         body = response.read(_MOST_BYTES + 1)
     except (OSError, http.client.HTTPException) as error:
-        raise _FaultError("unreachable", f"GET {path}: {error or type(error).__name__}") from error
+        raise _FaultError("unreachable", f"GET {path}: {failure_words(error)}") from error
     if response.status != _OK:
         msg = f"GET {path}: status {response.status}, expected {_OK}"
         raise _FaultError("unreachable", msg)

@@ -41,7 +41,9 @@ class Hints:
         return "its series are there; idle, just started, or too few samples" if found else ""
 
     def _selector(self, selector: str) -> str:
-        name = selector.partition("{")[0]
+        name = selector.partition("{")[0].rstrip()
+        if not name:
+            return "" if self._label_sets(f"count({selector})") else f"nothing matches {selector}"
         names = self._family(name)
         if name not in names:
             similar = difflib.get_close_matches(name, names, n=_SHOWN)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .answer import MalformedError, Verdict, judge
+from .answer import MalformedError, Verdict, judge, wrong_type
 from .client import NoAnswerError, PrometheusClient, PrometheusParams
 from .deadline import Deadline, LateError
 from .hints import Hints
@@ -124,9 +124,12 @@ class PrometheusSource:
 def _ask(client: PrometheusClient, query: Query, at_s: float | None) -> _Asked:
     try:
         answer = client.ask(query.text, at_s)
+        wrong = wrong_type(answer.result_type)
+        if wrong:
+            return _Asked(Verdict(), (Problem("refused", query.name, wrong),))
         verdict = judge(query, answer.result, at_s)
     except NoAnswerError as error:
-        problem = Problem("unreachable", query.name, str(error))
+        problem = Problem(error.kind, query.name, str(error))
         return _Asked(Verdict(), (problem,), ends_read=error.ends_read)
     except MalformedError as error:
         return _Asked(Verdict(), (Problem("unreachable", query.name, str(error)),))

@@ -16,7 +16,7 @@ def regex(label: str, pattern: str) -> str:
 
 
 def series(metric: str, *matchers: str) -> str:
-    """A selector. The braces are always there, by which `Query.selectors` finds it."""
+    """A selector, with braces even where nothing stands in them."""
     return f"{metric}{{{','.join(matchers)}}}"
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ...envs.schema.fields import FIELD_INDEX, FIELDS
 from ..errors import SettingsError
+from .promql_reading import reads
 
 QueryKind = Literal["field", "freshness"]
 """A field of the snapshot, or a check that is asked before any field is believed."""
@@ -24,8 +24,19 @@ CRITICAL_FIELDS: Final = (
 ROUNDING: Final = 1e-9
 """How far a share may stand outside [0, 1] and still be put back: the rounding of a division."""
 
-_SELECTOR = re.compile(r'[a-zA-Z_:][a-zA-Z0-9_:]*\{(?:[^"{}]|"(?:[^"\\]|\\.)*")*\}')
-_INVENTED = re.compile(r"\bor\s+(?:(?:on|ignoring)\s*\([^)]*\)\s*)?vector\s*\(", re.IGNORECASE)
+_INVENTING: Final = ("vector", "absent", "absent_over_time")
+"""Functions that bring a sample where there is no series."""
+_CALENDAR: Final = (
+    "minute",
+    "hour",
+    "day_of_week",
+    "day_of_month",
+    "day_of_year",
+    "days_in_month",
+    "month",
+    "year",
+)
+"""Functions that take the time of day for a series if they are given none."""
 
 
 def field_range(name: str) -> tuple[float, float]:
@@ -56,19 +67,31 @@ class Query:
         """Refuses a text that would turn "nothing is known" into a number.
 
         Raises:
-            SettingsError: `or vector(...)`: a broken pipeline would look idle.
+            SettingsError: A broken pipeline would look idle: it names field and function.
         """
-        if _INVENTED.search(self.text):
+        invented = _invented(self.text)
+        if invented:
             msg = (
-                f"query {self.name}: 'or vector(...)' invents a value where nothing is known; "
-                "tie the default to a series that must exist, as in 'or 0 * sum(rate(...))'"
+                f"catalogue: overrides: {self.name}: {invented} invents a value where nothing is "
+                "known; tie a default to a series that must exist, as in 'or 0 * sum(rate(...))'"
             )
             raise SettingsError(msg)
 
     @property
     def selectors(self) -> tuple[str, ...]:
         """Selectors it reads, as they stand in the text, in order, each once."""
-        return tuple(dict.fromkeys(_SELECTOR.findall(self.text)))
+        return reads(self.text).selectors
+
+
+def _invented(text: str) -> str:
+    """What in a text brings a sample without any series; empty: nothing does."""
+    found = reads(text)
+    for call in found.calls:
+        if call.name in _INVENTING:
+            return f"{call.name}(...)"
+        if call.name in _CALENDAR and not call.has_arguments:
+            return f"{call.name}()"
+    return "" if found.selectors else "a text that names no metric"
 
 
 def field_query(name: str, text: str) -> Query:

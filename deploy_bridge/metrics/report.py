@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ..errors import AmbiguousDataError
+from ..errors import AmbiguousDataError, SettingsError
 from .source import ProblemKind, SnapshotSource
 
 ProbeState = ProblemKind | Literal["ok"]
@@ -46,17 +47,34 @@ class ProbeReport:
             for entry in self.entries
         )
 
-    def refuse_ambiguous(self) -> None:
-        """Ends a start whose configuration matches too much: waiting would not help.
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Quantities without a sample that a tick can do without: the policy does not see them."""
+        return tuple(
+            entry.name
+            for entry in self.entries
+            if entry.state == "missing" and not entry.is_critical
+        )
+
+    def refuse_wrong(self) -> None:
+        """Ends a start whose configuration is wrong: waiting would not help.
 
         Raises:
+            SettingsError: A query that cannot be evaluated; it names the queries.
             AmbiguousDataError: Several series where one is expected; it names the queries.
         """
+        refused = [entry for entry in self.entries if entry.state == "refused"]
+        if refused:
+            msg = f"catalogue: {_names(refused)}: {refused[0].hint}"
+            raise SettingsError(msg)
         found = [entry for entry in self.entries if entry.state == "ambiguous"]
         if found:
-            names = ", ".join(entry.name for entry in found)
-            msg = f"{names}: {found[0].hint}; narrow the catalogue's jobs, instances or names"
+            msg = f"{_names(found)}: {found[0].hint}; narrow the catalogue's jobs, instances or names"
             raise AmbiguousDataError(msg)
+
+
+def _names(entries: Sequence[ProbeEntry]) -> str:
+    return ", ".join(entry.name for entry in entries)
 
 
 class ProbedSource(SnapshotSource, Protocol):

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 ProblemKind = Literal[
     "unreachable",  # no answer, or one that is no answer
+    "refused",  # the query itself is wrong: asked again, it would be refused again
     "deadline",  # the tick's time for reading was over
     "stale",  # the newest sample is too old, or the target is down
     "missing",  # a critical quantity has no sample

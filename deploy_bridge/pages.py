@@ -1,20 +1,29 @@
-"""The bridge's own pages on loopback: /metrics, /healthz, /state. They show; they take no verb."""
+"""The bridge's own pages on loopback: /metrics, /healthz, /state. They show; they take no verb.
+
+A page of the web that has its own name resolved to this machine (DNS rebinding) could read them in
+an operator's browser. Its requests name it in `Host`, so only loopback names are answered.
+"""
 
 from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from .errors import ControlError
+from .values import is_loopback
 
-_PATIENCE_S: Final = 5.0
-"""Seconds a client may take to send its request."""
+_PATIENCE_S: Final = 2.0
+"""Seconds a client may be idle before its request is there."""
+_MOST_CONNECTIONS: Final = 64
+"""At once; more are closed, because each takes a thread and a file descriptor from the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +80,28 @@ class Pages:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = _MOST_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as the library has it
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as the library has it
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  # as the library has it
+        if not isinstance(sys.exception(), OSError):  # a client that left is no fault of ours
+            super().handle_error(request, client_address)
 
 
 def _handler(shown: Shown) -> type[BaseHTTPRequestHandler]:
@@ -84,6 +111,10 @@ def _handler(shown: Shown) -> type[BaseHTTPRequestHandler]:
         sys_version = ""
 
         def do_GET(self) -> None:  # the name that the library calls
+            if not _names_loopback(self.headers.get_all("Host", [])):
+                text = b"Host should be 127.0.0.1, [::1] or localhost\n"
+                self._send(HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", text)
+                return
             match self.path.partition("?")[0]:
                 case "/metrics":
                     self._send(HTTPStatus.OK, shown.metrics_type, shown.metrics())
@@ -110,3 +141,13 @@ def _handler(shown: Shown) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
     return Handler
+
+
+def _names_loopback(hosts: list[str]) -> bool:
+    """Whether the one `Host` of a request names this machine alone; the port does not matter."""
+    if len(hosts) != 1 or "@" in hosts[0]:
+        return False
+    try:
+        return is_loopback(urlsplit(f"//{hosts[0]}").hostname or "")
+    except ValueError:
+        return False

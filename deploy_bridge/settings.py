@@ -8,8 +8,6 @@ Control interval, window and minimum samples are the artifact's and cannot be se
 from __future__ import annotations
 
 import difflib
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
@@ -21,6 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as UnreadableVariableError
 
 from ..envs.scenario_file import ScenarioError, read_yaml
+from .environment import ENV_PREFIX, origin, variables
 from .errors import SettingsError
 from .findings import first_finding
 from .guardrails.bounds import BoundsParams
@@ -38,11 +37,11 @@ from .values import (
     Text,
     Ticks,
     Url,
+    WithoutBools,
 )
 
 DEFAULT_FILE: Final = Path("bridge.yaml")
 """What commands look for unless told otherwise."""
-ENV_PREFIX: Final = "GATEPILOT_BRIDGE_"
 LEDGER_FILE: Final = "ledger.sqlite"
 SOCKET_FILE: Final = "control.sock"
 
@@ -95,8 +94,8 @@ class IncumbentSection:
 class GuardrailsSection:
     """When a proposal is refused or reduced."""
 
-    drift: DriftParams = DriftParams()  # frozen
-    bounds: BoundsParams = BoundsParams()  # frozen
+    drift: WithoutBools[DriftParams] = DriftParams()  # frozen
+    bounds: WithoutBools[BoundsParams] = BoundsParams()  # frozen
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -218,7 +217,7 @@ def load_settings(path: Path) -> BridgeSettings:
         msg = f"{path.name}: public_key: missing key; or say `allow_unsigned: true`"
         raise SettingsError(msg)
     folder = path.resolve().parent
-    places = {
+    changes: dict[str, object] = {
         key: _absolute(folder, place, origin(path.name, key), key)
         for key in ("artifact", "public_key", "state_dir")
         if (place := getattr(settings, key)) is not None
@@ -227,45 +226,8 @@ def load_settings(path: Path) -> BridgeSettings:
     if ca_file is not None:
         key = "prometheus.ca_file"
         found = _absolute(folder, ca_file, origin(path.name, *key.split(".")), key)
-        places |= {"prometheus": replace(settings.prometheus, ca_file=found)}
-    return settings.model_copy(update=places)
-
-
-def origin(file: str, *keys: str) -> str:
-    """Where a value comes from, for errors: the file, or the variables that go over it.
-
-    Args:
-        file: The file's name.
-        *keys: The value's keys, from the outside in. Of a section, values may come from both.
-    """
-    above, inside = [], []
-    for name in _variables():
-        parts = name[len(ENV_PREFIX) :].lower().split("__")
-        wanted = [key.lower() for key in keys]
-        if parts[: len(wanted)] == wanted:
-            (above if len(parts) == len(wanted) else inside).append(name)
-        elif wanted[: len(parts)] == parts and _holds(os.environ[name], wanted[len(parts) :]):
-            above.append(name)
-    if above:
-        return f"environment: {above[0]}"
-    return f"{file} and environment: {', '.join(inside)}" if inside and keys else file
-
-
-def _holds(text: str, keys: list[str]) -> bool:
-    """Whether a variable for a whole section, which is JSON, sets the value at these keys."""
-    try:
-        here = json.loads(text)
-    except ValueError:
-        return False
-    for key in keys:
-        if not isinstance(here, Mapping) or key not in here:
-            return False
-        here = here[key]
-    return True
-
-
-def _variables() -> list[str]:
-    return [name for name in os.environ if name.upper().startswith(ENV_PREFIX)]
+        changes["prometheus"] = replace(settings.prometheus, ca_file=found)
+    return settings.model_copy(update=changes)
 
 
 def _absolute(folder: Path, place: Path, file: str, key: str) -> Path:
@@ -281,10 +243,13 @@ def _check_variables() -> None:
     Raises:
         SettingsError: Its name and the nearest key.
     """
-    for name in _variables():
-        key = name[len(ENV_PREFIX) :].split("__")[0].lower()
-        if key not in BridgeSettings.model_fields:
+    for name in variables():
+        key, *below = name[len(ENV_PREFIX) :].lower().split("__")
+        known = BridgeSettings.model_fields.get(key)
+        if known is None:
             raise SettingsError(f"environment: {name}: unknown key; {_near(key)}")
+        if below and known.annotation in (str, bool, int, Path, Path | None):
+            raise SettingsError(f"environment: {name}: unknown key; {key} has none below it")
 
 
 def _near(key: str) -> str:

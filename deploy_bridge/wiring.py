@@ -25,22 +25,17 @@ from .audit.journal import Journal, JournalParams
 from .control import ControlServer
 from .controller import Controller, ControllerParams
 from .decision import Content, Lifecycle
+from .environment import origin
 from .errors import SettingsError
 from .guardrails.bounds import BoundsParams
 from .guardrails.drift import DriftParams
-from .loop import Loop, Parts, SystemClock
-from .metrics.catalogue_params import CatalogueParams
-from .metrics.client import PrometheusParams
+from .loop import LOG, Loop, Parts, SystemClock
 from .metrics.collector import Collector
-from .metrics.envoy_admin import EnvoyAdminParams, EnvoyAdminSource
 from .metrics.exporter import CONTENT_TYPE, BridgeMetrics
-from .metrics.nvml import NvmlSource
-from .metrics.prometheus import PrometheusSource
-from .metrics.queries import catalogue
-from .metrics.report import ProbedSource
 from .pages import Pages, Shown
 from .parameters import parsed
 from .settings import BridgeSettings, IncumbentSection
+from .sources import make_sources
 from .status import StatusBoard
 
 
@@ -52,6 +47,8 @@ class Head:
     policy: ArtifactPolicy
     collector: Collector
     controller: Controller
+    fields: frozenset[str]
+    """Fields of the contract that some source is asked for."""
     identity: Content
     """What a replay needs to make the same controller."""
     remarks: tuple[str, ...]
@@ -81,11 +78,13 @@ def make_head(settings: BridgeSettings, file: str) -> Head:
         bounds=settings.guardrails.bounds,
     )
     tick_s = policy.manifest.control_interval_s
-    incumbent = _incumbent(settings.incumbent, settings.limits, tick_s, file)
+    above = origin(file, "incumbent")
+    incumbent = _incumbent(settings.incumbent, settings.limits, tick_s, above)
     try:
         controller = Controller(params, policy, incumbent)
     except ValueError as error:
-        raise SettingsError(f"{file}: guardrails.drift.{error}") from error
+        above = origin(file, "guardrails", "drift")
+        raise SettingsError(f"{above}: guardrails.drift.{error}") from error
     identity = {
         "name": settings.name,
         "version": version("gatepilot"),
@@ -98,8 +97,9 @@ def make_head(settings: BridgeSettings, file: str) -> Head:
         "controller": asdict(params),
         "incumbent": asdict(settings.incumbent),
     }
-    collector = Collector(_sources(settings, policy, file))
-    return Head(settings, policy, collector, controller, identity, _remarks(settings, policy))
+    sources, fields = make_sources(settings, policy, file)
+    remarks = _remarks(settings, policy)
+    return Head(settings, policy, Collector(sources), controller, fields, identity, remarks)
 
 
 def recorded_controller(identity: Mapping[str, Any], folder: Path | None = None) -> Controller:
@@ -152,6 +152,7 @@ class Bridge:
             msg = f"state_dir: {settings.state_dir}: cannot be made ({error.strerror})"
             raise SettingsError(msg) from error
         self._clock = SystemClock()
+        self._controller = head.controller
         metrics = BridgeMetrics()
         metrics.set_artifact(head.policy.digest, head.controller.params.lifecycle)
         ledger = settings.ledger
@@ -186,19 +187,24 @@ class Bridge:
         return None if self._pages is None else self._pages.address
 
     def start(self) -> None:
-        """Begins to answer operators; ticks are the loop's."""
+        """Records the boot and begins to answer operators; ticks are the loop's."""
+        self._journal.boot(self._controller.saved, self._clock.now()[0])
         if self._pages is not None:
             self._pages.start()
         if self._control is not None:
             self._control.start()
 
     def close(self, reason: str) -> None:
-        """Records the end and gives everything back."""
+        """Records the end and gives everything back; what it cannot record, the log says."""
         if self._control is not None:
             self._control.stop()
         if self._pages is not None:
             self._pages.stop()
-        self._journal.close(reason, self._clock.now()[0])
+        lost = self._journal.close(reason, self._clock.now()[0])
+        if lost:
+            LOG.warning("%d ticks were not recorded: %s", lost, self._journal.trouble)
+        elif self._journal.trouble is not None:
+            LOG.warning("the stop was not recorded: %s", self._journal.trouble)
 
     def _status(self) -> Content:
         return self._board.status(self._clock.now()[0])
@@ -228,49 +234,15 @@ def _incumbent(section: IncumbentSection, limits: Limits, tick_s: float, file: s
         raise SettingsError(f"{file}: incumbent.controller: {error}") from error
 
 
-def _sources(settings: BridgeSettings, policy: ArtifactPolicy, file: str) -> list[ProbedSource]:
-    prometheus, admin = settings.prometheus, settings.envoy_admin
-    names = parsed(CatalogueParams, settings.catalogue, file=file, section="catalogue")
-    token = prometheus.bearer_token
-    reading_s = prometheus.deadline_s + (admin.timeout_s if admin is not None else 0.0)
-    tick_s = policy.manifest.control_interval_s
-    if reading_s >= tick_s:
-        msg = (
-            f"{file}: prometheus.deadline_s: reading may take {reading_s:g} s, expected less than "
-            f"the artifact's control interval of {tick_s:g} s"
-        )
-        raise SettingsError(msg)
-    try:
-        sources: list[ProbedSource] = [
-            PrometheusSource(
-                PrometheusParams(
-                    url=prometheus.url,
-                    connect_timeout_s=prometheus.connect_timeout_s,
-                    read_timeout_s=prometheus.read_timeout_s,
-                    deadline_s=prometheus.deadline_s,
-                    max_clock_skew_s=prometheus.max_clock_skew_s,
-                    bearer_token=None if token is None else token.get_secret_value(),
-                    ca_file=None if prometheus.ca_file is None else str(prometheus.ca_file),
-                ),
-                catalogue(names, policy.manifest.contract_object()),
-            )
-        ]
-        if admin is not None:
-            envoy = EnvoyAdminParams(
-                url=admin.url, cluster=names.cluster, deadline_s=admin.timeout_s
-            )
-            sources.append(EnvoyAdminSource(envoy))
-    except SettingsError as error:
-        raise SettingsError(f"{file}: {error}") from error
-    if settings.nvml:
-        sources.append(NvmlSource())
-    return sources
-
-
 def _remarks(settings: BridgeSettings, policy: ArtifactPolicy) -> tuple[str, ...]:
     remarks = []
     if not policy.is_signed:
         remarks.append("UNSIGNED artifact: allow_unsigned is set, nobody vouches for it")
+    if settings.allow_unsigned and settings.public_key is not None:
+        remarks.append(
+            "public_key and allow_unsigned are both set: a signature is checked where there is "
+            "one, and an artifact without one is taken"
+        )
     trained, limits = policy.manifest.replica_limits, settings.limits
     if limits.min_replicas < trained.min_replicas or limits.max_replicas > trained.max_replicas:
         remarks.append(

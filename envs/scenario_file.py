@@ -38,6 +38,12 @@ def read_yaml(path: Path) -> Any:  # noqa: ANN401
         raise ScenarioError(f"{path.name}: line {line}: {error.problem}") from error
     except yaml.YAMLError as error:
         raise ScenarioError(f"{path.name}: not YAML ({str(error).splitlines()[0]})") from error
+    except RecursionError as error:
+        raise ScenarioError(f"{path.name}: not YAML (nested too deeply)") from error
+    except ScenarioError:
+        raise
+    except (TypeError, ValueError) as error:  # a list as a key, a date that is none
+        raise ScenarioError(f"{path.name}: not YAML ({error})") from error
 
 
 def _check_keys_once(node: yaml.Node, where: str) -> None:

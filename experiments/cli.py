@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     name = f"gatepilot {command}" if command in COMMANDS else "gatepilot"
     try:
         code = build(command)(list(arguments), prog_name="gatepilot", standalone_mode=False)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except Exception as error:
         message = _one_line(error)

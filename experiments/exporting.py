@@ -16,6 +16,7 @@ from ..agents.learned_policy import load_policy
 from ..agents.trial import trace_path
 from ..envs.scenario import load_scenario
 from .config import to_yaml
+from .files import writing
 from .run_files import SCENARIO_FILE, RunError
 from .tracking import ModelVersion, RunStore
 
@@ -81,10 +82,12 @@ def register(
     Raises:
         RunError: The registry refuses it.
         ArtifactError: The run's folder cannot be written.
+        OutputError: The same.
     """
     run_id = manifest.origin.run_id
     kept = store.files(run_id).folder / ARTIFACTS_FOLDER / manifest.digest[:12]
-    kept.parent.mkdir(exist_ok=True)
+    with writing(kept):
+        kept.parent.mkdir(exist_ok=True)
     place(kept, read_folder(folder), force=True)
     tags = {
         DIGEST_TAG: manifest.digest,

@@ -12,6 +12,7 @@ from ..envs.scenario import Scenario
 from ..envs.scenario_file import ScenarioError, read_yaml
 from ..envs.schema.fingerprint import Contract
 from .config import to_yaml
+from .files import writing
 from .provenance import Provenance
 
 CONFIG_FILE: Final = "config.yaml"
@@ -45,16 +46,20 @@ class RunFiles:
             scenario: On what.
             contract: Under which contract.
             provenance: By which code and command.
+
+        Raises:
+            OutputError: The folder cannot be made or written.
         """
-        self.folder.mkdir(parents=True)
-        identity = contract.as_dict() | {"fingerprint": contract.fingerprint}
-        for name, text in {
-            CONFIG_FILE: to_yaml(config),
-            SCENARIO_FILE: to_yaml(scenario),
-            CONTRACT_FILE: json.dumps(identity, indent=1),
-            PROVENANCE_FILE: json.dumps(asdict(provenance), indent=1),
-        }.items():
-            (self.folder / name).write_text(text, encoding="utf-8")
+        with writing(self.folder):
+            self.folder.mkdir(parents=True)
+            identity = contract.as_dict() | {"fingerprint": contract.fingerprint}
+            for name, text in {
+                CONFIG_FILE: to_yaml(config),
+                SCENARIO_FILE: to_yaml(scenario),
+                CONTRACT_FILE: json.dumps(identity, indent=1),
+                PROVENANCE_FILE: json.dumps(asdict(provenance), indent=1),
+            }.items():
+                (self.folder / name).write_text(text, encoding="utf-8")
 
     def config(self) -> TrainingConfig:
         """The configuration the run was started with.

@@ -65,6 +65,7 @@ class Journal:
         self._lead: list[Entry] = []
         self._cut: int | None = None
         self._unfinished: Content | None = None
+        self._start: tuple[float, Content] | None = None
         try:
             self._open()
         except LedgerUnavailableError as error:
@@ -118,8 +119,10 @@ class Journal:
             The number that the tick's record will have, and what is wrong with the ledger.
         """
         try:
-            self._opened()
-            self._prepare(state, now_s)
+            try:
+                self._opened()
+            finally:
+                self._prepare(state, now_s)
         except LedgerError as error:
             self._trouble = str(error)
         known = 1 if self._ledger is None else self._ledger.next_seq
@@ -166,18 +169,26 @@ class Journal:
             Ticks that are missing in the ledger without a word about them.
         """
         lost = 0 if self._gap is None else self._gap.ticks
-        lead = [] if self._is_booted else [one for one in self._lead if one.kind == "boot"]
         try:
-            if self._is_booted or lead:
-                gap = [] if self._gap is None else [_entry("gap", now_s, asdict(self._gap))]
-                stop = _entry("stop", now_s, {"reason": reason})
-                self._opened().append([*lead, *gap, stop])
+            if self._is_booted or self._start is not None:
+                self._opened().append(self._ends(reason, now_s))
                 self._trouble, lost = None, 0
         except LedgerError as error:
             self._trouble = str(error)
-        self._reset()
+        if self._ledger is not None:
+            self._ledger.close()
         self._lock.release()
         return lost
+
+    def _ends(self, reason: str, now_s: float) -> list[Entry]:
+        """The last batch: a boot that could not be recorded so far, the gap, the stop."""
+        ends = [_entry("stop", now_s, {"reason": reason})]
+        if self._gap is not None:
+            ends.insert(0, _entry("gap", now_s, asdict(self._gap)))
+        if not self._is_booted and self._start is not None:
+            at_s, state = self._start
+            ends.insert(0, _entry("boot", at_s, self._boot(state)))
+        return ends
 
     def _open(self) -> Ledger:
         ledger = Ledger(self._path)
@@ -211,12 +222,18 @@ class Journal:
             kinds = ["checkpoint"]
             self._cut = self._first_to_keep(now_s)
         self._lead = [_entry(kind, now_s, self._lead_content(kind, state)) for kind in kinds]
+        if "boot" in kinds:
+            self._start = now_s, state()
 
     def _lead_content(self, kind: Kind, state: Callable[[], Content]) -> Content:
         if kind == "gap" and self._gap is not None:
             return asdict(self._gap)
-        content = {"identity": self._identity, "state": state()}
-        return content | {"unfinished": self._unfinished} if kind == "boot" else content
+        if kind == "boot":
+            return self._boot(state())
+        return {"identity": self._identity, "state": state()}
+
+    def _boot(self, state: Content) -> Content:
+        return {"identity": self._identity, "state": state, "unfinished": self._unfinished}
 
     def _first_to_keep(self, now_s: float) -> int | None:
         """The record that retention makes the oldest one; `None`: all may stay."""

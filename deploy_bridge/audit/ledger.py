@@ -1,8 +1,8 @@
 """The ledger's writer: append-only, hash-chained records in SQLite (WAL, one transaction a batch).
 
 `ledger.head`, beside the file, names the last record after each commit. It shows a tail that was
-cut off. It is on the disk before the first record is, so it may be empty beside an empty ledger only.
-Whoever can rewrite the ledger and this file together and recompute the chain is not found
+cut off. It is on the disk before the first record is, so only beside an empty ledger may it be
+empty. Whoever can rewrite the ledger and this file together and recompute the chain is not found
 out: note the head hash of `status` elsewhere if that matters.
 """
 
@@ -272,9 +272,7 @@ def read_head(path: Path) -> tuple[int, bytes] | None:
 
 
 def _way_out(path: Path) -> str:
-    return (
-        f"move {path.parent} away to begin a new ledger (bridge page, `After a damaged ledger`)"
-    )
+    return f"move {path.parent} away to begin a new ledger (bridge page, `After a damaged ledger`)"
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,15 +10,13 @@ from ..audit.reader import LedgerReader
 from ..audit.record import Record
 from ..explanation import moment, settings_line
 from .output import print_json, print_table
-from .where import CONFIG_DEFAULT, AsJson, ledger_of
+from .where import CONFIG_DEFAULT, AsJson, Ledger, ledger_of
 
 _EVENTS: Final = ("boot", "gap", "cut", "stop")
 
 
 def history(
-    ledger: Annotated[
-        Path, typer.Argument(metavar="LEDGER", help="Ledger, its folder or the bridge's YAML.")
-    ] = CONFIG_DEFAULT,
+    ledger: Ledger = CONFIG_DEFAULT,
     last: Annotated[int, typer.Option(min=1, help="So many of the newest.")] = 20,
     every: Annotated[
         bool, typer.Option("--all", help="Ticks that changed nothing, and checkpoints, too.")

@@ -6,7 +6,6 @@ import logging
 import signal
 import threading
 import time
-from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
 
@@ -14,13 +13,14 @@ import typer
 
 from ..settings import load_settings
 from ..wiring import Bridge, Head, make_head
+from .where import ConfigFile
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _LOG = logging.getLogger("gatepilot.bridge")
 
 
 def run(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The bridge's YAML file.")],
+    config: ConfigFile,
     ticks: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many ticks; default: never.")
     ] = None,
@@ -44,17 +44,22 @@ def run(
     head = make_head(load_settings(config), config.name)
     bridge = Bridge(head)
     before = {number: signal.signal(number, ask_to_stop) for number in _STOP_SIGNALS}
+    ended = "done"
     try:
         bridge.start()
         _report(head)
         if bridge.address is not None:
             _LOG.info("pages at %s", bridge.address)
         bridge.loop.run(stop, ticks=ticks)
+        ended = received[0] if received else ended
+    except Exception as error:
+        ended = f"{type(error).__name__}: {error}"
+        raise
     finally:
-        bridge.close(received[0] if received else "done")
+        bridge.close(ended)
         for number, handler in before.items():
             signal.signal(number, handler)
-    _LOG.info("stopped: %s", received[0] if received else "done")
+    _LOG.info("stopped: %s", ended)
 
 
 def _report(head: Head) -> None:
@@ -68,7 +73,7 @@ def _report(head: Head) -> None:
     for remark in head.remarks:
         _LOG.warning(remark)
     report = head.collector.probe(time.time())
-    report.refuse_ambiguous()
+    report.refuse_wrong()
     for entry in report.entries:
         if entry.state != "ok":
             level = logging.WARNING if entry.is_critical else logging.INFO

@@ -30,10 +30,12 @@ def status(config: Config = CONFIG_DEFAULT, as_json: AsJson = False) -> None:
     try:
         found = ask(load_settings(config).socket_path, "status")
     except ControlError as error:
+        if as_json:
+            print_json({"running": False, "reason": str(error)})
         typer.echo(f"gatepilot-bridge status: {error}", err=True)
         raise typer.Exit(NOT_NORMAL) from None
     if as_json:
-        print_json(found)
+        print_json({"running": True} | found)
     else:
         for line in lines(found):
             typer.echo(line)

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from ..audit.reader import LedgerReader
 from ..audit.record import STARTS
 from ..control import ask
-from ..errors import ControlError, LedgerError
+from ..errors import ControlError, NoRecordError
 from ..explanation import explained
 from ..settings import BridgeSettings, load_settings
 from .output import print_json
 from .where import CONFIG_DEFAULT, AsJson, Config
 
+_MOST: Final = 2**63 - 1
+"""The largest number that SQLite holds."""
 NOTHING = 1
 """Exit code: there is no such decision."""
 
 
 def why(
     seq: Annotated[
-        int | None, typer.Argument(metavar="SEQ", min=1, help="Record; default: the newest.")
+        int | None,
+        typer.Argument(metavar="SEQ", min=1, max=_MOST, help="Record; default: the newest."),
     ] = None,
     config: Config = CONFIG_DEFAULT,
     as_json: AsJson = False,
@@ -31,7 +34,7 @@ def why(
     """Explain why a tick decided what it did, or nothing.
 
     The newest decision is the running bridge's own; older ones, and those of a bridge that has
-    ended, are read from the ledger.
+    ended, are read from the ledger. Exit code 1: there is no such record.
 
     Example: gatepilot-bridge why 1042 --config bridge.yaml
     """
@@ -40,7 +43,9 @@ def why(
         found = _of_bridge(settings) if seq is None else None
         if found is None:
             found = of_ledger(settings.ledger_path, seq)
-    except LedgerError as error:
+    except NoRecordError as error:
+        if as_json:
+            print_json({"decision": None, "queries": {}, "why": [], "reason": str(error)})
         typer.echo(f"gatepilot-bridge why: {error}", err=True)
         raise typer.Exit(NOTHING) from None
     if as_json:
@@ -62,13 +67,14 @@ def of_ledger(path: Path, seq: int | None) -> dict[str, Any]:
     """A recorded decision with its explanation; `None`: the newest one.
 
     Raises:
-        LedgerError: There is none, or the record is another kind of thing.
+        NoRecordError: There is none.
+        LedgerError: There is no ledger, or the record is not what was written.
     """
     reader = LedgerReader(path)
     if seq is None:
         newest = reader.last(("tick",))
         if not newest:
-            raise LedgerError(f"{path}: no decision is recorded yet")
+            raise NoRecordError(f"{path}: no decision is recorded yet")
         record = newest[0]
     else:
         record = reader.record(seq)

@@ -48,10 +48,10 @@ class DriftParams:
     tolerance: Annotated[float, Field(ge=0)] = 0.02
     """How far outside its range an entry may lie, in the observation's own units: entries span
     0 to 1. 0.02 of a replica count's span of 32 is less than one replica."""
-    strange_ticks: Annotated[int, Field(ge=1)] = 3
+    strange_ticks: Annotated[int, Field(ge=1, le=10_000)] = 3
     """m: so many strange ticks ..."""
-    of_ticks: Annotated[int, Field(ge=1)] = 5
-    """n: ... among so many freeze."""
+    of_ticks: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """n: ... among so many freeze. They stand in every checkpoint, hence the most."""
     ignore: tuple[str, ...] = ()
     """Entries that are not looked at, e.g. `vram_utilization_known` where there is no GPU."""
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import requests
-import urllib3
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3.util.retry import Retry
 
 from ..errors import SettingsError
+from .address import check_address
+from .failures import failure_words
+from .source import ProblemKind
 
 _MOST_BYTES: Final = 1 << 20
 """Size of an answer to one question; those of the catalogue have a few hundred bytes."""
@@ -51,15 +54,16 @@ class PrometheusParams:
         Raises:
             SettingsError: It names the key and what would be right.
         """
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            msg = (
-                "prometheus: url: expected http(s)://host:port without user and password, "
-                f"got {self.url!r}"
-                if not parts.username
-                else "prometheus: url: holds a user or password; use bearer_token"
-            )
-            raise SettingsError(msg)
+        check_address(
+            "prometheus: url",
+            self.url,
+            schemes=("http", "https"),
+            may_have_path=True,
+            instead="bearer_token",
+        )
+        self._check_token()
+        if self.ca_file is not None:
+            _check_certificates(self.ca_file)
         for name in ("connect_timeout_s", "read_timeout_s", "deadline_s"):
             if not getattr(self, name) > 0:
                 msg = f"prometheus: {name} is {getattr(self, name)}, expected more than 0"
@@ -71,6 +75,49 @@ class PrometheusParams:
             )
             raise SettingsError(msg)
 
+    @property
+    def token(self) -> str | None:
+        """The bearer token alone: a file that holds one mostly ends in a newline."""
+        return None if self.bearer_token is None else self.bearer_token.strip()
+
+    def _check_token(self) -> None:
+        """Refuses what no header can carry; the token is never shown."""
+        token = self.token
+        if token is None:
+            return
+        if not token:
+            msg = "prometheus: bearer_token is empty, expected a token or no such key"
+            raise SettingsError(msg)
+        if not token.isascii() or not token.isprintable() or " " in token:
+            msg = (
+                "prometheus: bearer_token holds spaces, control or non-ASCII characters, "
+                "expected the token alone"
+            )
+            raise SettingsError(msg)
+
+
+def _check_certificates(file: str) -> None:
+    """Refuses a file that no server could be checked against.
+
+    Raises:
+        SettingsError: It names the key and what would be right.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    wrong = ""
+    try:
+        with open(file, "rb"):  # OpenSSL's own error does not tell a folder from a bad file
+            pass
+        context.load_verify_locations(cafile=file)
+    except ssl.SSLError:
+        wrong = "holds no certificate"
+    except (OSError, ValueError) as error:
+        wrong = f"cannot be read ({getattr(error, 'strerror', None) or 'no file name'})"
+    if not wrong and not context.cert_store_stats()["x509"]:
+        wrong = "holds no certificate"
+    if wrong:
+        msg = f"prometheus: ca_file: {file} {wrong}, expected certificates in PEM"
+        raise SettingsError(msg)
+
 
 class NoAnswerError(Exception):
     """No answer, or one that is none.
@@ -78,11 +125,15 @@ class NoAnswerError(Exception):
     Args:
         message: One line for the operator.
         ends_read: Whether the other queries would meet the same.
+        kind: `unreachable`, or `refused` where the query is wrong.
     """
 
-    def __init__(self, message: str, *, ends_read: bool = True) -> None:
+    def __init__(
+        self, message: str, *, ends_read: bool = True, kind: ProblemKind = "unreachable"
+    ) -> None:
         super().__init__(message)
         self.ends_read = ends_read
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +142,27 @@ class Answer:
 
     result: object
     """`data.result`, whatever it is."""
+    result_type: object
+    """`data.resultType`, whatever it is."""
     warnings: tuple[str, ...]
     """Prometheus' doubts about its own answer."""
     infos: tuple[str, ...]
     """Its remarks on the query, e.g. a counter's unusual name; no reason to doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What the library would drop."""
+
+    status: int = 0
+    """Of HTTP."""
+    result_type: object = None
+    warnings: tuple[str, ...] = ()
+    infos: tuple[str, ...] = ()
+    error: str = ""
+    """Why Prometheus refuses, in its own words."""
+    body: str = ""
+    """Beginning of an answer that is no JSON."""
 
 
 class PrometheusClient:
@@ -109,13 +177,14 @@ class PrometheusClient:
         if params.ca_file is not None:
             session.verify = params.ca_file
         session.hooks["response"].append(self._take_notes)
-        if params.bearer_token is not None:
-            session.headers["Authorization"] = f"Bearer {params.bearer_token}"
+        self._token = params.token
+        if self._token is not None:
+            session.headers["Authorization"] = f"Bearer {self._token}"
+        self._place = urlsplit(params.url).netloc
         self._connect = PrometheusConnect(
             url=params.url.rstrip("/"), session=session, retry=Retry(total=0)
         )
-        self._warnings: tuple[str, ...] = ()
-        self._infos: tuple[str, ...] = ()
+        self._notes = _Notes()
 
     def ask(self, query: str, at_s: float | None) -> Answer:
         """Asks once.
@@ -125,9 +194,10 @@ class PrometheusClient:
             at_s: Instant of evaluation, seconds since the epoch; `None`: the server's now.
 
         Raises:
-            NoAnswerError: Refused, silent, an error status, or not Prometheus' JSON.
+            NoAnswerError: Refused, silent, an error status, or not Prometheus' JSON. It quotes
+                nothing that was sent.
         """
-        self._warnings = self._infos = ()
+        self._notes = _Notes()
         params = {} if at_s is None else {"time": f"{at_s:.3f}"}
         try:
             result = self._connect.custom_query(
@@ -135,8 +205,10 @@ class PrometheusClient:
                 params=params,
                 timeout=self._timeout,  # type: ignore[arg-type]  # requests takes the pair
             )
+        except NoAnswerError:
+            raise
         except PrometheusApiClientException as error:
-            raise self._refused(error) from error
+            raise self._refused() from error
         except requests.Timeout as error:
             connect_s, read_s = self._timeout
             msg = f"no answer within {connect_s:g} s to connect and {read_s:g} s to read"
@@ -147,12 +219,14 @@ class PrometheusClient:
         except requests.exceptions.JSONDecodeError as error:
             msg = "an answer that is no JSON; expected Prometheus' query API"
             raise NoAnswerError(msg) from error
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise NoAnswerError(_reason(error)) from error
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, RecursionError) as error:
             msg = "JSON of another shape than Prometheus' query API"
             raise NoAnswerError(msg) from error
-        return Answer(result, self._warnings, self._infos)
+        except Exception as error:  # whatever it is: a tick never ends with the network's troubles
+            msg = f"{self._place}: {failure_words(error)}"
+            raise NoAnswerError(msg) from None  # its own text may quote the header with the token
+        notes = self._notes
+        return Answer(result, notes.result_type, notes.warnings, notes.infos)
 
     def close(self) -> None:
         """Closes connections that are not in use."""
@@ -171,31 +245,38 @@ class PrometheusClient:
         try:
             said: Any = json.loads(body)
         except (ValueError, RecursionError):
+            text = self._quoted(body[: 2 * _SHOWN_CHARACTERS].decode("utf-8", "replace"))
+            self._notes = _Notes(status=response.status_code, body=text)
             return  # the library meets the same, or does not care for the body
-        if isinstance(said, dict):
-            self._warnings = _texts(said.get("warnings"))
-            self._infos = _texts(said.get("infos"))
+        said = said if isinstance(said, dict) else {}
+        data = said.get("data")
+        self._notes = _Notes(
+            status=response.status_code,
+            result_type=data.get("resultType") if isinstance(data, dict) else None,
+            warnings=self._texts(said.get("warnings")),
+            infos=self._texts(said.get("infos")),
+            error="; ".join(self._texts(said.get("error"))),
+        )
 
-    def _refused(self, error: PrometheusApiClientException) -> NoAnswerError:
-        """The library puts status and body into one text; the status stands at a fixed place."""
-        text = _one_line(str(error))
-        is_query = any(text.startswith(f"HTTP Status Code {status} ") for status in _BAD_QUERY)
-        return NoAnswerError(text, ends_read=not is_query)
+    def _refused(self) -> NoAnswerError:
+        notes = self._notes
+        is_query = notes.status in _BAD_QUERY
+        if is_query and notes.error:
+            msg = f"Prometheus refuses the query: {notes.error}"
+            return NoAnswerError(msg, ends_read=False, kind="refused")
+        msg = f"HTTP Status Code {notes.status}"
+        words = notes.error or notes.body
+        return NoAnswerError(f"{msg}: {words}" if words else msg, ends_read=not is_query)
 
+    def _texts(self, value: object) -> tuple[str, ...]:
+        if not value:
+            return ()
+        items = value if isinstance(value, list) else [value]
+        return tuple(self._quoted(str(item)) for item in items)
 
-def _texts(value: object) -> tuple[str, ...]:
-    if not value:
-        return ()
-    items = value if isinstance(value, list) else [value]
-    return tuple(_one_line(str(item)) for item in items)
-
-
-def _reason(error: Exception) -> str:
-    """The cause without the words on retries, of which there are none, and on the query."""
-    inner = error.args[0] if error.args else None
-    return _one_line(str(getattr(inner, "reason", None) or error))
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 3]}..."
+    def _quoted(self, text: str) -> str:
+        """A server's own words: one line, and without the token where they echo it."""
+        if self._token:
+            text = text.replace(self._token, "***")
+        line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+        return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 3]}..."

@@ -69,7 +69,9 @@ class ProbeReport:
             raise SettingsError(msg)
         found = [entry for entry in self.entries if entry.state == "ambiguous"]
         if found:
-            msg = f"{_names(found)}: {found[0].hint}; narrow the catalogue's jobs, instances or names"
+            msg = (
+                f"{_names(found)}: {found[0].hint}; narrow the catalogue's jobs, instances or names"
+            )
             raise AmbiguousDataError(msg)
 
 

@@ -5,27 +5,17 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from ...agents.artifact.export import export_policy
-from ...agents.artifact.manifest import Manifest
-from ...agents.artifact.parity import ParityError
 from ...agents.artifact.placing import check_place
-from ...agents.artifact.signing import (
-    PRIVATE_KEY_FILE,
-    PUBLIC_KEY_FILE,
-    key_folder,
-    make_key_pair,
-    public_key_of,
-)
-from ..compilation import compile_with_notice
-from ..exporting import register, trained_run
+from ..files import check_folder
 from ..model_names import check_alias, check_name
-from ..terminal import StudyProgress
-from ..tracking import ModelVersion, RunStore
+
+if TYPE_CHECKING:
+    from ...agents.artifact.manifest import Manifest
+    from ..tracking import ModelVersion
 
 NOT_EQUAL = 1
 """Exit code where the network in the file decides otherwise than the trained one."""
@@ -83,8 +73,25 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
     if alias is not None:
         check_alias(alias)
     check_place(out, force=force)
+    check_folder(out)
+    # torch and MLflow take seconds to load: only once the options are right
+    from ...agents.artifact.export import export_policy  # noqa: PLC0415
+    from ...agents.artifact.parity import ParityError  # noqa: PLC0415
+    from ..compilation import compile_with_notice  # noqa: PLC0415
+    from ..exporting import register, trained_run  # noqa: PLC0415
+    from ..terminal import StudyProgress  # noqa: PLC0415
+    from ..tracking import RunStore  # noqa: PLC0415
+
     store = RunStore(runs)
     trained = trained_run(store, run, traces)
+    trace = trained.scenario.workload.trace
+    stands_in = trace is not None and trained.origin.traffic == "model"
+    if stands_in:
+        typer.echo(
+            f"gatepilot export: the trace {trace} is not here (see --traces): the workload model "
+            "stands in for it, so the digest differs from that of an export with the trace",
+            err=True,
+        )
     private_key = None if unsigned else key or _own_key()
     compile_with_notice()
     try:
@@ -104,6 +111,7 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
     if register_as is not None:
         version = register(store, out, manifest, name=register_as, alias=alias)
     found = _as_dict(out, manifest, private_key, version, alias)
+    found["model_stands_in"] = stands_in
     found["wall_s"] = time.perf_counter() - started_s
     if as_json:
         typer.echo(json.dumps(found, allow_nan=False))
@@ -113,6 +121,12 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
 
 def _own_key() -> Path:
     """The user's own key; made if there is none."""
+    from ...agents.artifact.signing import (  # noqa: PLC0415  # as above
+        PRIVATE_KEY_FILE,
+        key_folder,
+        make_key_pair,
+    )
+
     private = key_folder() / PRIVATE_KEY_FILE
     if not private.exists():
         _, public = make_key_pair(key_folder())
@@ -122,6 +136,8 @@ def _own_key() -> Path:
 
 def _public_key(private_key: Path) -> str | None:
     """The file with the public half, if it lies beside the private one."""
+    from ...agents.artifact.signing import PUBLIC_KEY_FILE, public_key_of  # noqa: PLC0415
+
     for path in (private_key.with_suffix(".pub"), private_key.with_name(PUBLIC_KEY_FILE)):
         if path.is_file() and path.read_bytes() == public_key_of(private_key):
             return str(path)
@@ -159,6 +175,8 @@ def _as_dict(
 
 
 def _print(found: dict[str, Any], manifest: Manifest) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(soft_wrap=True, highlight=False, markup=False)
     parity = manifest.parity
     ties = f", {parity.ties} ties within rounding" if parity.ties else ""
@@ -175,7 +193,7 @@ def _print(found: dict[str, Any], manifest: Manifest) -> None:
         console.print("signed    no: the bridge takes it only if its configuration says so")
     else:
         console.print(f"signed    yes; check with {found['public_key'] or 'its public key'}")
-    if found["traffic"] == "model":
+    if found["model_stands_in"]:
         console.print("Ranges are those of the workload model: the trace was not here.")
     if registered := found["registered"]:
         pointed = f", alias {registered['alias']}" if registered["alias"] else ""

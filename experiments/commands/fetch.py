@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from ..fetching import FetchRefusedError, request_path
-from ..fetching import fetch as fetch_artifact
+from ..files import check_folder
 from ..model_names import parse_reference
-from ..tracking import RunStore
 
 NOT_AS_TAGGED = 1
 """Exit code where the files are not what the registry says."""
@@ -40,10 +37,15 @@ def fetch(
 
     Example: gatepilot fetch gateway@challenger -o artifact
     """
+    wanted = parse_reference(reference)
+    check_folder(out)
+    # MLflow takes seconds to load: only once the arguments are right
+    from ..fetching import FetchRefusedError, request_path  # noqa: PLC0415
+    from ..fetching import fetch as fetch_artifact  # noqa: PLC0415
+    from ..tracking import RunStore  # noqa: PLC0415
+
     try:
-        request = fetch_artifact(
-            RunStore(runs).registry(), parse_reference(reference), out, force=force
-        )
+        request = fetch_artifact(RunStore(runs).registry(), wanted, out, force=force)
     except FetchRefusedError as error:
         typer.echo(f"gatepilot fetch: {error}", err=True)
         raise typer.Exit(NOT_AS_TAGGED) from None
@@ -51,6 +53,8 @@ def fetch(
         found = {"artifact": str(out), "request": str(request_path(out))}
         typer.echo(json.dumps(asdict(request) | found))
         return
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(soft_wrap=True, highlight=False, markup=False)
     asked = f", which {request.alias} points to now" if request.alias else ""
     console.print(f"artifact  {out}")

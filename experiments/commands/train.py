@@ -14,6 +14,7 @@ from ...agents.config import Algorithm, replaced
 from ...agents.training import Device, Training
 from ..compilation import compile_with_notice
 from ..config import config_names, load_config
+from ..files import check_folder
 from ..progress import TrainingProgress
 from ..provenance import collect
 from ..tracking import RunStore
@@ -67,6 +68,7 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
 
     Example: gatepilot train tenants70b --seed 1
     """
+    check_folder(runs)
     store = RunStore(runs)
     given = load_config(config)
     if resume is None:

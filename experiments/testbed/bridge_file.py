@@ -16,6 +16,11 @@ from .plan import Plan
 _HEAD = """\
 # Written by `gatepilot testbed up`, anew at each start: its ports change. Copy it before editing.
 # The artifact is looked for beside this file: gatepilot export RUN -o THIS_FOLDER/artifact
+# public_key is that of the key which export makes and signs with. For an artifact signed with
+# --key FILE name that key's public half here; for an unsigned one say allow_unsigned: true.
+"""
+_NO_KEY = """\
+# That key is not there yet: gatepilot export makes it.
 """
 
 
@@ -26,6 +31,7 @@ def bridge_yaml(plan: Plan, layout: Layout) -> str:
         plan: What runs.
         layout: Where it listens.
     """
+    public_key = key_folder() / PUBLIC_KEY_FILE
     params, limits = plan.params, plan.scenario.cluster
     catalogue: dict[str, Any] = {
         "gateway_instance": layout.urls["envoy_admin"].removeprefix("http://"),
@@ -42,7 +48,7 @@ def bridge_yaml(plan: Plan, layout: Layout) -> str:
     content = {
         "name": "testbed",
         "artifact": "artifact",
-        "public_key": str(key_folder() / PUBLIC_KEY_FILE),
+        "public_key": str(public_key),
         "state_dir": "state",
         "limits": {"min_replicas": limits.min_replicas, "max_replicas": limits.max_replicas},
         "prometheus": {"url": layout.urls["prometheus"]},
@@ -52,4 +58,5 @@ def bridge_yaml(plan: Plan, layout: Layout) -> str:
         "incumbent": {"controller": "hpa"},
         "serve": {"port": 0},
     }
-    return _HEAD + yaml.safe_dump(content, sort_keys=False)
+    head = _HEAD if public_key.is_file() else _HEAD + _NO_KEY
+    return head + yaml.safe_dump(content, sort_keys=False)

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 import aiohttp
 from prometheus_client import CollectorRegistry, start_http_server
 
+from ..files import writing
 from .binaries import LOOPBACK
 from .cluster_metrics import ClusterMetrics
 from .errors import LaunchError
@@ -76,12 +77,14 @@ class Launcher:
 
         Raises:
             LaunchError: A part does not start.
+            OutputError: Its files cannot be written.
         """
         async with contextlib.AsyncExitStack() as stack:
             files = stack.enter_context(ExitStack())
             self.layout.lock(files)
             self._session = await stack.enter_async_context(aiohttp.ClientSession())
-            write_files(self._plan, self.layout)
+            with writing(self.layout.folder):
+                write_files(self._plan, self.layout)
             await asyncio.to_thread(self.layout.envoy.check)
             self._serve_cluster_metrics(files)
             stack.callback(self.layout.description.unlink, missing_ok=True)
@@ -137,7 +140,8 @@ class Launcher:
             )
             return None
         config = self.layout.folder / "load.json"
-        load_config(self._plan, self.layout).write(config)
+        with writing(config):
+            load_config(self._plan, self.layout).write(config)
         self._load = self._part(
             "load",
             *(sys.executable, "-m", f"{_PACKAGE}.load", str(config)),
@@ -246,8 +250,9 @@ class Launcher:
             "bridge": str(layout.bridge),
         }
         temporary = layout.description.with_suffix(".partial")
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(layout.description)
+        with writing(layout.description):
+            temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            temporary.replace(layout.description)
 
     def _part(self, name: str, *command: str, ready: str | None = None, **more: Any) -> Part:  # noqa: ANN401
         return Part(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from ..files import check_folder
+from ..files import check_folder, writing
 from .binaries import LOOPBACK, find_binary, free_ports
 from .envoy import EnvoyFiles
 from .errors import LaunchError
@@ -45,8 +45,9 @@ class Layout:
         envoy, prometheus = find_binary("envoy"), find_binary("prometheus")
         check_folder(folder)
         folder = folder.absolute()
-        for name in ("logs", "replicas"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            for name in ("logs", "replicas"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
         gateway, admin, telemetry, cluster, *rest = free_ports(4 + replicas)
         return cls(
             folder=folder,
@@ -116,8 +117,10 @@ class Layout:
 
         Raises:
             LaunchError: Another testbed runs in it.
+            OutputError: It cannot be written to.
         """
-        handle = stack.enter_context((self.folder / _LOCK).open("w"))
+        with writing(self.folder):
+            handle = stack.enter_context((self.folder / _LOCK).open("w"))
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

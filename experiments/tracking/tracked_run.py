@@ -14,6 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, RunStatus
 from mlflow.exceptions import MlflowException
 
+from ..files import writing
 from ..run_files import RunError
 from .wording import first_line
 
@@ -35,8 +36,10 @@ class TrackedRun:
 
         Raises:
             RunError: Another process trains it.
+            OutputError: The folder cannot be written.
         """
-        self._lock = (folder / ".lock").open("w")  # held until this object or the process ends
+        with writing(folder):
+            self._lock = (folder / ".lock").open("w")  # held until this object or the process ends
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.settings import Limits
 
 from .metrics.peers import Reply, ScriptedServer, said, scripted, vector
-from .tiny_artifact import TICK_S
+from .tiny_artifact import CONTRACT, TICK_S
 
 LIMITS = Limits(1, 8)
 START_S = 1_800_000_000.0
@@ -190,6 +190,10 @@ def write_bridge(folder: Path, url: str, **changes: Any) -> Path:  # noqa: ANN40
     return path
 
 
+FAST = replace(CONTRACT, control_interval_s=0.5)
+"""The contract of bridges that really run."""
+Cli = Callable[..., tuple[int, str, str]]
+"""The command line in this process: exit code, standard output, standard error."""
 BRIDGE = (sys.executable, "-m", "gatepilot.deploy_bridge")
 
 

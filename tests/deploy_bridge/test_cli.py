@@ -6,46 +6,17 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatepilot.deploy_bridge.cli import COMMANDS, run
+from gatepilot.deploy_bridge.cli import COMMANDS
 from gatepilot.deploy_bridge.errors import ControlError, LedgerError
 
 from .audit.ledger_kit import forged
-from .kit import Gateway, finished, gateway, parsed, start, write_bridge
-from .tiny_artifact import CONTRACT, write_artifact
-
-FAST = replace(CONTRACT, control_interval_s=0.5)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_artifact(tmp_path / "artifact", contract=FAST)
-    return tmp_path
-
-
-@pytest.fixture
-def world() -> Iterator[Gateway]:
-    with gateway(FAST) as made:
-        yield made
-
-
-Cli = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
-    def called(*arguments: str | Path) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = run([str(argument) for argument in arguments])
-        return code, *capfd.readouterr()
-
-    return called
+from .kit import Cli, Gateway, finished, parsed, start, write_bridge
 
 
 def wait_for(what: Callable[[], Any], seconds: float = 20.0) -> Any:  # noqa: ANN401
@@ -99,8 +70,6 @@ def test_verify_says_yes_or_no(cli: Cli, folder: Path) -> None:
     code, out, _ = cli("verify", folder / "artifact", "--allow-unsigned", "--json")
     found = parsed(out)
     assert (code, found["accepted"], found["is_signed"]) == (0, True, False)
-    code, out, err = cli("verify", folder / "artifact", "--public-key", folder / "absent.pub")
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
     content = bytearray((folder / "artifact" / "policy.onnx").read_bytes())
     content[100] ^= 1
     (folder / "artifact" / "policy.onnx").write_bytes(content)
@@ -272,7 +241,7 @@ def test_a_second_bridge_on_the_same_folder_is_refused(
     path = write_bridge(folder, world.url)
     process = start("run", path, stderr=folder / "log")
     try:
-        wait_for(lambda: cli("status", "--config", path, "--json")[1])
+        wait_for(lambda: parsed(cli("status", "--config", path, "--json")[1])["running"])
         done = finished("run", path, "--ticks", "1")
         assert done.returncode == 2
         assert "another bridge writes here" in done.stderr.splitlines()[-1]

@@ -8,7 +8,9 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,14 @@ def refuse(request: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
     raise ControlError("not now")
 
 
+def fail(request: Mapping[str, Any], peer: Peer) -> dict[str, Any]:
+    raise KeyError("a fault")
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "control.sock"
-    server = ControlServer(place, {"echo": echo, "refuse": refuse})
+    server = ControlServer(place, {"echo": echo, "refuse": refuse, "fail": fail})
     server.start()
     yield place
     server.stop()
@@ -54,11 +60,14 @@ def test_only_the_owner_may_connect(path: Path) -> None:
 def test_a_refusal_is_one_line(path: Path) -> None:
     with pytest.raises(ControlError, match="not now"):
         ask(path, "refuse")
-    with pytest.raises(ControlError, match="verb 'promote': expected one of echo, refuse"):
+    with pytest.raises(ControlError, match="verb 'promote': expected one of echo, refuse, fail"):
         ask(path, "promote")
 
 
-@pytest.mark.parametrize("line", [b"not json\n", b"[1, 2]\n", b"", b"\xff\xfe\n", b"x" * 3_000_000])
+@pytest.mark.parametrize(
+    "line",
+    [b"not json\n", b"[1, 2]\n", b"", b"\xff\xfe\n", b"x" * 3_000_000, b"[" * 99_999 + b"\n"],
+)
 def test_nonsense_is_refused_and_the_next_one_is_answered(path: Path, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
@@ -71,6 +80,50 @@ def test_nonsense_is_refused_and_the_next_one_is_answered(path: Path, line: byte
             answer = b""
     assert not answer or "refused" in json.loads(answer)
     assert ask(path, "echo", word="still here")["said"] == "still here"
+
+
+def connected(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(5)
+    connection.connect(str(path))
+    return connection
+
+
+def test_idle_connections_keep_nobody_waiting(path: Path) -> None:
+    with ExitStack() as held:
+        idle = [held.enter_context(connected(path)) for _ in range(100)]
+        idle[-1].sendall(b'{"verb": ')  # never goes on
+        began_s = time.monotonic()
+        for word in ("a", "b", "c"):
+            assert ask(path, "echo", word=word)["said"] == word
+        assert time.monotonic() - began_s < 0.5
+        assert [one.recv(1) for one in idle] == [b""] * 100  # closed, the last ones after a second
+        assert time.monotonic() - began_s < 3.0
+
+
+def test_a_request_in_parts_is_answered(path: Path) -> None:
+    with connected(path) as connection:
+        for part in (b'{"verb": "echo"', b', "word": "slow"', b"}\n"):
+            connection.sendall(part)
+            time.sleep(0.05)
+        assert json.loads(connection.recv(1 << 16))["answer"]["said"] == "slow"
+
+
+def test_a_fault_in_one_answer_ends_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ControlError, match="fault in the bridge: KeyError: 'a fault'"):
+        ask(path, "fail")
+    assert "fault in an answer" in caplog.text
+    assert ask(path, "echo", word="still here")["said"] == "still here"
+
+
+def test_a_stop_does_not_wait_for_idle_connections(tmp_path: Path) -> None:
+    server = ControlServer(tmp_path / "control.sock", {"echo": echo})
+    server.start()
+    with connected(tmp_path / "control.sock"):
+        assert ask(tmp_path / "control.sock", "echo", word="x")["said"] == "x"
+        began_s = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began_s < 0.5
 
 
 def test_another_user_is_refused(path: Path) -> None:

@@ -17,8 +17,15 @@ import pytest
 from gatepilot.agents.artifact.errors import ArtifactError
 from gatepilot.deploy_bridge import actuators, wiring
 from gatepilot.deploy_bridge.actuators.noop import NoopActuator
+from gatepilot.deploy_bridge.audit.ledger import Ledger
+from gatepilot.deploy_bridge.audit.reader import LedgerReader
 from gatepilot.deploy_bridge.decision import Lifecycle
-from gatepilot.deploy_bridge.errors import ControlError, LedgerError, SettingsError
+from gatepilot.deploy_bridge.errors import (
+    ControlError,
+    LedgerError,
+    LedgerUnavailableError,
+    SettingsError,
+)
 from gatepilot.deploy_bridge.settings import load_settings
 from gatepilot.deploy_bridge.wiring import Bridge, Head, make_head, recorded_controller
 
@@ -110,6 +117,10 @@ def test_a_replay_makes_the_same_controller(folder: Path) -> None:
             "catalogue: the contract's window of 60 s holds fewer than 4 scrapes",
         ),
         (
+            {"catalogue": {k: v for k, v in CATALOGUE.items() if k != "overrides"}},
+            "envoy_admin: missing key: no source gives breaker_threshold",
+        ),
+        (
             {"envoy_admin": {"url": "http://127.0.0.1:1", "timeout_s": 0.2}},
             "reading may take 0.6 s, expected less than the artifact's control interval of 0.5 s",
         ),
@@ -131,7 +142,57 @@ def test_a_refused_artifact_is_the_artifacts_own_error(tmp_path: Path) -> None:
 def test_remarks_name_what_an_operator_should_know(folder: Path) -> None:
     made = head(folder, "http://127.0.0.1:1", limits={"min_replicas": 1, "max_replicas": 12})
     assert made.remarks[0].startswith("UNSIGNED artifact")
-    assert "limits 1-12 are wider than the training's 1-8" in made.remarks[1]
+    assert "limits 1-12 are wider than the training's 1-8" in made.remarks[-1]
+
+
+def test_a_variable_for_a_part_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEPILOT_BRIDGE_INCUMBENT__CONTROLLER", "hpaa")
+    name = "GATEPILOT_BRIDGE_INCUMBENT__CONTROLLER"
+    with pytest.raises(SettingsError, match=f"{name}: incumbent.controller: unknown controller"):
+        head(folder, "http://127.0.0.1:1")
+    monkeypatch.delenv(name)
+    monkeypatch.setenv("GATEPILOT_BRIDGE_PROMETHEUS__DEADLINE_S", "9")
+    name = "GATEPILOT_BRIDGE_PROMETHEUS__DEADLINE_S"
+    with pytest.raises(SettingsError, match=f"^environment: {name}: prometheus.deadline_s: "):
+        head(folder, "http://127.0.0.1:1")
+
+
+def test_a_key_beside_allow_unsigned_is_remarked(folder: Path) -> None:
+    made = head(folder, "http://127.0.0.1:1", public_key="signing.pub")
+    assert "a signature is checked where there is one" in made.remarks[1]
+
+
+def test_a_bridge_that_is_stopped_before_its_first_tick_leaves_a_trace(
+    folder: Path, tmp_path: Path
+) -> None:
+    bridge = Bridge(head(folder, "http://127.0.0.1:1", state_dir=str(tmp_path / "state")))
+    bridge.start()
+    bridge.close("SIGTERM")
+    records = LedgerReader(tmp_path / "state" / "ledger.sqlite").newest(9, None)
+    assert [one.kind for one in records] == ["boot", "stop"]
+    assert records[0].content["state"]["mode"]["mode"] == "BOOT"
+
+
+def test_what_a_stop_cannot_record_the_log_says(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise LedgerUnavailableError("disk is full")
+
+    made = head(folder, "http://127.0.0.1:1", state_dir=str(tmp_path / "state"))
+    for ticks, words in ((2, "2 ticks were not recorded: "), (0, "the stop was not recorded: ")):
+        bridge = Bridge(made)
+        bridge.start()
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "append", full)
+            for _ in range(ticks):
+                bridge.loop.tick()
+            bridge.close("SIGTERM")
+        assert caplog.records[-1].levelname == "WARNING"
+        assert caplog.records[-1].getMessage() == f"{words}disk is full"
 
 
 def test_a_second_bridge_and_a_taken_port_leave_nothing_behind(

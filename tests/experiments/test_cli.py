@@ -1,6 +1,9 @@
 """What holds for every command: help, exit codes, and one line for what is wrong."""
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +53,47 @@ def test_a_fault_of_ours_is_neither_no_nor_wrong_usage(
     code, out, err = cli("evaluate")
     assert (code, out) == (70, "")
     assert "Traceback" in err
+
+
+def test_ctrl_c_while_a_command_is_loaded_is_silent(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_module, "_loaded", interrupted)
+    assert cli("evaluate") == (130, "", "")
+
+
+WRONG = (
+    ("export", "x"),
+    ("export", "x", "-o", "y", "--unsigned", "--key", "k"),
+    ("export", "x", "-o", "nowhere/y"),
+    ("fetch",),
+    ("fetch", "no-form", "-o", "y"),
+)
+LOADED = """
+import sys
+from gatepilot.experiments.cli import run
+code = run(sys.argv[1:])
+heavy = {"torch", "mlflow", "stable_baselines3", "numba", "onnxruntime"} & sys.modules.keys()
+sys.exit(f"loaded: {heavy}" if heavy else code)
+"""
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
+def test_a_wrong_option_is_refused_before_anything_heavy_is_loaded(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", LOADED, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_every_shipped_scenario_is_in_the_core_suite() -> None:

@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 
 from gatepilot.agents.artifact.folder import read_folder
 from gatepilot.agents.artifact.network import ActingNetwork
+from gatepilot.agents.artifact.parity import ParityError
 from gatepilot.agents.artifact.runtime import load_artifact
 from gatepilot.experiments.config import load_config
 from gatepilot.experiments.run_files import RunFiles
@@ -53,6 +54,21 @@ def run_id(
     assert not [path for path in contents(tmp_path) if path.endswith(".partial")]
 
 
+def test_a_model_that_stands_in_for_the_trace_is_said_aloud(
+    cli: Cli, run_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise ParityError("far enough")
+
+    monkeypatch.setattr("gatepilot.agents.artifact.export.export_policy", stop)
+    code, _, err = cli("export", run_id, "-o", "with", "--unsigned")
+    assert (code, err) == (1, "gatepilot export: far enough\n")
+    monkeypatch.setattr("gatepilot.envs.scenario.Scenario.trace_path", lambda *_: None)
+    code, out, err = cli("export", run_id, "-o", "without", "--unsigned", "--json")
+    assert (code, out) == (1, "")
+    assert "light.csv is not here (see --traces): the workload model stands in" in err
+
+
 def test_one_object_and_an_artifact_that_loads(cli: Cli, run_id: str, tmp_path: Path) -> None:
     found = cli.json("export", run_id, "-o", "artifact")
     assert list(found) == [
@@ -67,6 +83,7 @@ def test_one_object_and_an_artifact_that_loads(cli: Cli, run_id: str, tmp_path: 
         "refused_vectors",
         "traffic",
         "registered",
+        "model_stands_in",
         "wall_s",
     ]
     key = tmp_path / "config" / "gatepilot" / "signing.pem"
@@ -85,6 +102,7 @@ def test_one_object_and_an_artifact_that_loads(cli: Cli, run_id: str, tmp_path: 
     assert origin.traffic == "trace"
     assert {"return_mean", "step"} <= origin.validation.keys()
     assert {"torch", "export.torch", "export.onnxruntime"} <= origin.versions.keys()
+    assert found["model_stands_in"] is False
     digest = found["digest"]
     assert cli.json("export", run_id, "-o", "again", "--unsigned")["digest"] == digest
 

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from gatepilot.agents.artifact.runtime import ArtifactPolicy
 from gatepilot.deploy_bridge.audit.journal import Journal, JournalParams
 from gatepilot.deploy_bridge.audit.ledger import Ledger
 from gatepilot.deploy_bridge.audit.reader import LedgerReader
 from gatepilot.deploy_bridge.audit.record import Entry, Record
-from gatepilot.deploy_bridge.decision import canonical
+from gatepilot.deploy_bridge.decision import Doubt, canonical
+
+from ..kit import VirtualClock, make_bridge_controller, reading
 
 KEPT = JournalParams(retention_s=1e9, max_entries=10**6, checkpoint_ticks=5)
 
@@ -43,3 +46,29 @@ def forged(path: Path) -> Iterator[sqlite3.Connection]:
 
 def journal(path: Path, params: JournalParams = KEPT) -> Journal:
     return Journal(path, params, {"name": "test"})
+
+
+def kinds(path: Path) -> list[str]:
+    return [one.kind for one in verified(path)]
+
+
+class Writer:
+    """A controller and its journal, tick by tick, as the loop drives them."""
+
+    def __init__(self, policy: ArtifactPolicy, book: Journal) -> None:
+        self.controller = make_bridge_controller(policy)
+        self.clock = VirtualClock()
+        self.book = book
+
+    def tick(self) -> Doubt | None:
+        moment = self.clock.next()
+        seq, troubles = self.book.begin(self.controller.saved, moment["now_s"])
+        decision = self.controller.tick(reading(), seq=seq, troubles=troubles, **moment)
+        lost = self.book.record(decision)
+        if lost is not None:
+            self.controller.freeze(lost)
+        return lost
+
+    @property
+    def is_normal(self) -> bool:
+        return self.controller.mode.mode == "NORMAL"

@@ -8,46 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gatepilot.agents.artifact.runtime import ArtifactPolicy
-from gatepilot.deploy_bridge.audit.journal import Journal, JournalParams
-from gatepilot.deploy_bridge.audit.ledger import Ledger
+from gatepilot.deploy_bridge.audit.journal import JournalParams
 from gatepilot.deploy_bridge.audit.reader import LedgerReader
-from gatepilot.deploy_bridge.decision import Doubt
 from gatepilot.deploy_bridge.errors import LedgerError, TamperedLedgerError
 
-from ..kit import VirtualClock, make_bridge_controller, reading
-from .ledger_kit import filled, forged, journal, verified
-
-
-class Writer:
-    """A controller and its journal, tick by tick, as the loop drives them."""
-
-    def __init__(self, policy: ArtifactPolicy, book: Journal) -> None:
-        self.controller = make_bridge_controller(policy)
-        self.clock = VirtualClock()
-        self.book = book
-
-    def tick(self) -> Doubt | None:
-        moment = self.clock.next()
-        seq, troubles = self.book.begin(self.controller.saved, moment["now_s"])
-        decision = self.controller.tick(reading(), seq=seq, troubles=troubles, **moment)
-        lost = self.book.record(decision)
-        if lost is not None:
-            self.controller.freeze(lost)
-        return lost
-
-    @property
-    def is_normal(self) -> bool:
-        return self.controller.mode.mode == "NORMAL"
-
-
-def kinds(path: Path) -> list[str]:
-    return [one.kind for one in verified(path)]
+from .ledger_kit import Writer, filled, forged, journal, kinds, verified
 
 
 def test_a_boot_then_ticks_then_checkpoints_then_a_stop(
@@ -120,106 +90,29 @@ def test_records_are_cut_by_age(policy: ArtifactPolicy, tmp_path: Path) -> None:
     assert records[0].at_s >= writer.clock.now_s - 60.0 - 25.0
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with room for little."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(  # noqa: S603
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
-
-
-def fill(folder: Path) -> Path:
-    """Takes all the room that is left."""
-    ballast = folder / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(512))
-        except OSError:
-            return ballast
-
-
-def test_a_full_disk_freezes_and_the_gap_is_recorded_when_there_is_room_again(
-    policy: ArtifactPolicy, small_disk: Path
+def test_a_run_without_a_tick_leaves_a_boot_and_a_stop(
+    policy: ArtifactPolicy, tmp_path: Path
 ) -> None:
-    path = small_disk / "ledger.sqlite"
-    writer = Writer(policy, journal(path))
-    for _ in range(4):
-        assert writer.tick() is None
-    assert writer.is_normal
-    ballast = fill(small_disk)
-    lost: list[Doubt] = []
-    while len(lost) < 3:  # the last page of the WAL may still have room
-        doubt = writer.tick()
-        if doubt is not None:
-            lost.append(doubt)
-            assert not writer.is_normal
-            assert writer.book.trouble
-    assert "full" in lost[0].detail or "I/O" in lost[0].detail
-    ballast.unlink()
-    for _ in range(4):
-        assert writer.tick() is None
-    assert writer.book.trouble is None
-    assert writer.is_normal
-    writer.book.close("done", writer.clock.now_s)
-    records = verified(path)
-    at = [one.kind for one in records].index("gap")
-    gap = records[at].content
-    assert gap["ticks"] == 3
-    assert gap["to_s"] - gap["from_s"] == 10.0
-    assert [one.kind for one in records[at : at + 3]] == ["gap", "checkpoint", "tick"]
-    assert records[at + 2].content["mode"]["mode"] == "FROZEN"
-    assert records[at + 2].content["doubts"][0]["kind"] == "ledger"
-
-
-def test_a_disk_that_is_full_from_the_start(policy: ArtifactPolicy, small_disk: Path) -> None:
-    ballast = fill(small_disk)
-    writer = Writer(policy, journal(small_disk / "ledger.sqlite"))
-    assert writer.book.trouble
-    for _ in range(4):
-        assert writer.tick() is not None
-        assert writer.controller.mode.mode == "FROZEN"
-    ballast.unlink()
-    for _ in range(4):
-        assert writer.tick() is None
-    writer.book.close("done", writer.clock.now_s)
-    records = verified(small_disk / "ledger.sqlite")
-    assert [one.kind for one in records[:3]] == ["boot", "gap", "tick"]
-    assert records[1].content["ticks"] == 4
-
-
-def test_a_database_that_may_not_grow(
-    policy: ArtifactPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same without a mount: SQLite itself says that it is full."""
     path = tmp_path / "ledger.sqlite"
-    limit = {"pages": 8}
-    prepare = Ledger._prepare
+    for run in range(2):
+        writer = Writer(policy, journal(path))
+        writer.book.boot(writer.controller.saved, writer.clock.now_s)
+        assert writer.book.entries == 2 * run + 1
+        assert writer.book.close("SIGTERM", writer.clock.now_s) == 0
+    assert kinds(path) == ["boot", "stop"] * 2
+    assert all(one.content["unfinished"] is None for one in verified(path) if one.kind == "boot")
+    journal(path).close("done", 0.0)  # neither started nor ticked: nothing to say
+    assert len(verified(path)) == 4
 
-    def limited(self: Ledger) -> None:
-        prepare(self)
-        self._connection.execute(f"PRAGMA max_page_count = {limit['pages']}").fetchone()
 
-    monkeypatch.setattr(Ledger, "_prepare", limited)
+def test_a_boot_is_recorded_once(policy: ArtifactPolicy, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
     writer = Writer(policy, journal(path))
-    results = [writer.tick() for _ in range(12)]
-    lost = [one for one in results if one is not None]
-    assert lost
-    assert "full" in lost[0].detail
-    limit["pages"] = 10**6
-    assert writer.tick() is None
+    writer.book.boot(writer.controller.saved, writer.clock.now_s)
+    for _ in range(6):
+        assert writer.tick() is None
     writer.book.close("done", writer.clock.now_s)
-    gap = next(one for one in verified(path) if one.kind == "gap")
-    assert gap.content["ticks"] == len(lost)
+    assert kinds(path) == ["boot", *["tick"] * 5, "checkpoint", "tick", "stop"]
 
 
 def test_a_tick_lost_by_a_fault_is_a_gap_too(policy: ArtifactPolicy, tmp_path: Path) -> None:

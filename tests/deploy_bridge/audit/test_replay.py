@@ -22,8 +22,7 @@ from gatepilot.deploy_bridge.wiring import recorded_controller
 
 from ..kit import BLIND, VirtualClock, make_bridge_controller, reading
 from ..tiny_artifact import CONTRACT, write_artifact
-from .ledger_kit import KEPT, forged, journal, verified
-from .test_journal import Writer
+from .ledger_kit import KEPT, Writer, forged, journal, verified
 
 RATES = [3.0, 20.0, 20.0, 300.0, 300.0, 300.0, 40.0, 2.0, 0.1, 0.1, 0.1, 9.0, 700.0, 700.0]
 
@@ -82,6 +81,25 @@ def test_behind_a_gap_it_goes_on(policy: ArtifactPolicy, tmp_path: Path) -> None
     report = replayed(path, policy)
     assert report.is_identical
     assert (report.gaps, report.lost_ticks, report.ticks) == (2, 3, 9)
+
+
+def test_runs_that_broke_off_are_named(policy: ArtifactPolicy, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    for ending in ("done", None, None, "done"):
+        writer = Writer(policy, journal(path))
+        writer.tick()
+        if ending is None:  # as a kill leaves it
+            writer.book._reset()
+            writer.book._lock.release()
+        else:
+            writer.book.close(ending, writer.clock.now_s)
+    report = replayed(path, policy)
+    records = verified(path)
+    assert report.is_identical
+    assert [one.seq for one in report.broken_off] == [5, 7]
+    assert report.broken_off[0].at_s == records[4].at_s
+    told = [one.content["unfinished"] for one in records if one.kind == "boot"]
+    assert [one and one["seq"] for one in told] == [None, None, 5, 7]
 
 
 def rewritten(path: Path, seq: int, change: dict[str, Any]) -> None:

@@ -206,7 +206,7 @@ def test_two_gateways_are_ambiguous_and_one_is_chosen_by_name(
     report = ProbeReport(source(prometheus).probe(time.time()))
     other.close()
     with pytest.raises(AmbiguousDataError, match=r"gateway_up.*request_rate_rps.*: 2 series"):
-        report.refuse_ambiguous()
+        report.refuse_wrong()
     chosen = read(prometheus, gateway_instance=world.envoy.address.replace(".", r"\."))
     assert chosen.problems == ()
 

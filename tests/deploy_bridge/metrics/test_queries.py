@@ -9,9 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gatepilot.deploy_bridge.errors import SettingsError
 from gatepilot.deploy_bridge.metrics.catalogue_params import CatalogueParams
+from gatepilot.deploy_bridge.metrics.promql_reading import reads
 from gatepilot.deploy_bridge.metrics.queries import catalogue
 from gatepilot.deploy_bridge.metrics.query import CRITICAL_FIELDS, Query, field_query
 from gatepilot.envs.schema.fields import FIELD_INDEX
@@ -134,16 +137,73 @@ def test_what_cannot_be_turned_into_queries_is_refused(
 
 
 @pytest.mark.parametrize(
-    "invented", ["sum(x) or vector(0)", "x OR vector (0)", "x or on() vector(0)"]
+    ("invented", "named"),
+    [
+        ("sum(x) or vector(0)", r"vector\(\.\.\.\)"),
+        ("x OR vector (0)", r"vector\(\.\.\.\)"),
+        ("x or on() vector(0)", r"vector\(\.\.\.\)"),
+        ("x or (vector(0))", r"vector\(\.\.\.\)"),
+        ("x or # a comment\n sum by (a) (vector(0))", r"vector\(\.\.\.\)"),
+        ("vector(0)", r"vector\(\.\.\.\)"),
+        ("absent(x)", r"absent\(\.\.\.\)"),
+        ("sum(x) or 0*absent(x)", r"absent\(\.\.\.\)"),
+        ("x or 0 * absent_over_time(x[5m])", r"absent_over_time\(\.\.\.\)"),
+        ("x or 0 * hour()", r"hour\(\)"),
+        ("1", "names no metric"),
+        ("", "names no metric"),
+        ("time()", "names no metric"),
+        ("NaN", "names no metric"),
+        ("1e3 - -0x1f ^ Inf", "names no metric"),
+        ('"a_metric"', "names no metric"),
+    ],
 )
-def test_an_override_that_invents_a_value_is_refused(invented: str) -> None:
-    with pytest.raises(SettingsError, match="invents a value"):
+def test_an_override_that_invents_a_value_is_refused(invented: str, named: str) -> None:
+    with pytest.raises(SettingsError, match=rf"overrides: running: .*{named}.* invents a value"):
         field_query("running", invented)
+    with pytest.raises(SettingsError, match="overrides: running"):
+        catalogue(replace(KUBERNETES, overrides={"running": invented}), CONTRACT)
 
 
-def test_selectors_are_found_whatever_their_values_hold() -> None:
-    query = field_query("running", r'sum(a:b{x="}\"{",y=~"[}]"}) + c{}')
-    assert query.selectors == (r'a:b{x="}\"{",y=~"[}]"}', "c{}")
+@pytest.mark.parametrize(
+    "honest",
+    [
+        'sum(x{vector="vector(0)"})',
+        "vector_size",
+        'sum(x{a="absent(x)"}) # or vector(0)',
+        "sum(x) or 0 * sum(rate(y[1m]))",
+        '{__name__="x"}',
+        "hour(x)",
+    ],
+)
+def test_words_that_only_look_so_are_taken(honest: str) -> None:
+    assert field_query("running", honest).text == honest
+
+
+@pytest.mark.parametrize(
+    ("text", "selectors"),
+    [
+        (r'sum(a:b{x="}\"{",y=~"[}]"}) + c{}', (r'a:b{x="}\"{",y=~"[}]"}', "c{}")),
+        ("sum(vllm:num_request_running)", ("vllm:num_request_running",)),
+        (
+            "sum by (job, instance) (rate(x_total[5m:1m])) / on(job) group_left(pod) y",
+            ("x_total", "y"),
+        ),
+        ("sum(x offset 5m) without (a) > bool 1e3", ("x",)),
+        ("max without(a) (x @ end()) and x unless z{}", ("x", "z{}")),
+        ("x {a='b'} + `text` + {__name__='y'}", ("x {a='b'}", "{__name__='y'}")),
+        ("x{", ("x{",)),
+        ("time() - 5", ()),
+    ],
+)
+def test_selectors_are_found_with_and_without_braces(text: str, selectors: tuple[str, ...]) -> None:
+    assert reads(text).selectors == selectors
+
+
+@given(text=st.text(alphabet="ab_:(){}[]\"'`,=~ \n#0.5+-or by", max_size=40))
+def test_reading_never_fails_and_finds_what_stands_there(text: str) -> None:
+    for selector in reads(text).selectors:
+        assert selector
+        assert selector in text
 
 
 def test_shares_end_at_one_and_other_fields_are_open() -> None:

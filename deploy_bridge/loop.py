@@ -138,7 +138,7 @@ class Loop:
             return self._parts.source.read(now_s)
         except Exception as error:  # sources promise not to raise; one that does is blind
             LOG.exception("a source failed")
-            detail = f"{type(error).__name__}: {error}"
+            detail = f"it raised {type(error).__name__}"  # no text of it: that may hold a secret
             return Reading({}, (Problem("unreachable", "source", detail),))
 
     def _ledger(self) -> Content:

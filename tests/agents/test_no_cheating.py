@@ -40,7 +40,7 @@ def maker(trial: Trial, name: str, params: ControllerParams | None = None) -> Ma
 def returns(scenario: Scenario, faults: tuple[FaultSpec, ...]) -> dict[str, float]:
     """Mean documented return of tricks, honest rules and the best constant."""
     trial = prepare_trial(
-        replace(scenario, faults=faults), split="test", ticks=40, windows=8, seed=1
+        replace(scenario, faults=faults), split="test", ticks=40, windows=32, seed=1
     )
     counts = range(1, trial.limits.max_replicas + 1)
     makers = [maker(trial, name) for name in (*TRICKS, *HONEST)]
@@ -55,7 +55,9 @@ def returns(scenario: Scenario, faults: tuple[FaultSpec, ...]) -> dict[str, floa
 @pytest.mark.parametrize("faults", FAULTS)
 def test_no_trick_beats_the_best_constant(busy: Scenario, faults: str) -> None:
     found = returns(busy, FAULTS[faults])
-    assert all(found[trick] < found["best_fixed"] for trick in TRICKS)
+    # where nothing fails the threshold changes nothing, and the start may be the best constant
+    most = found["best_fixed"] - (0.0 if faults == "none" else 0.5)
+    assert all(found[trick] <= most for trick in TRICKS)
     assert min(found, key=lambda name: found[name]) == "always_shed"
     if BROWN_OUT in FAULTS[faults]:
         assert set(sorted(found, key=lambda name: found[name])[:2]) == set(TRICKS)

@@ -54,7 +54,8 @@ def sealed(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any
     for run in options.run:
         folder = work / run
         command = [*GATEPILOT, "export", run, "-o", str(folder), "--runs", options.runs]
-        subprocess.run([*command, "--key", str(private)], check=True)  # noqa: S603
+        export = [*command, "--key", str(private)]
+        subprocess.run(export, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
         parity = json.loads((folder / "manifest.json").read_text())["parity"]
         refused, tried = _changed_bytes(folder, public)
         verify_s = [_verified_s(folder, public) for _ in range(7)]

@@ -21,13 +21,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from ledger_truth import WINDOW_S, compared
+from numpy.typing import NDArray
 
 from gatepilot.agents.artifact.signing import PUBLIC_KEY_FILE
 from gatepilot.deploy_bridge.audit.reader import LedgerReader
@@ -90,10 +93,11 @@ def shadow(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any
             usage = _usage(process.pid, options.seconds)
             usage["status"] = _json([*BRIDGE, "status", "--json", "--config", place["bridge"]])
         after = _gateway(place)
+        scrapes = _scrapes(place)
     ticks = _ticks(folder)
     rows = list(csv.DictReader((folder / "requests.csv").open(encoding="utf-8")))
     valid = sum(not tick["doubts"] for tick in ticks) / len(ticks)
-    truth = compared(ticks, rows)
+    truth = compared(ticks, rows, scrapes)
     replay = _replayed(folder)
     admin = (folder / "envoy" / "admin.log").read_text(encoding="utf-8").splitlines()
     mutating = [line for line in admin if not line.startswith("GET ")]
@@ -257,6 +261,21 @@ def _gateway(place: dict[str, Any]) -> dict[str, Any]:
         with urllib.request.urlopen(place["urls"]["envoy_admin"] + page) as answer:  # noqa: S310
             pages[page] = json.loads(answer.read())
     return {"files": files, "pages": pages}
+
+
+def _scrapes(place: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """When Prometheus scraped Envoy and each replica."""
+    query = urllib.parse.urlencode({"query": "up[1h]"})
+    address = f"{place['urls']['prometheus']}/api/v1/query?{query}"
+    with urllib.request.urlopen(address) as answer:  # noqa: S310
+        series = json.loads(answer.read())["data"]["result"]
+    names = {url.removeprefix("http://"): name for name, url in place["urls"].items()}
+    names[place["urls"]["envoy_admin"].removeprefix("http://")] = "envoy"
+    return {
+        names[one["metric"]["instance"]]: np.array([float(at) for at, _ in one["values"]])
+        for one in series
+        if names[one["metric"]["instance"]] != "cluster_metrics"
+    }
 
 
 def _usage(pid: int, seconds: float) -> dict[str, Any]:

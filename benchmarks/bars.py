@@ -13,39 +13,20 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import shutil
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import measures
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 WORLD: tuple[str, ...] = ("envs",)
 LEARNING: tuple[str, ...] = ("envs", "reward", "agents", "experiments/configs")
 HOUSE: tuple[str, ...] = ("envs", "reward", "agents", "deploy_bridge", "experiments")
-GATEPILOT = [sys.executable, "-m", "gatepilot.experiments"]
-CONTROLLERS = ("best_fixed", "hpa", "hpa@unit")
-TICKS = "60"
-WINDOWS = "128"
-"""Four rounds of the 32 disjoint windows of tenants70b's test range: incidents are rare."""
-TENANTS = ["--scenario", "tenants70b", "--ticks", TICKS, "--windows", WINDOWS]
-AZURE = ["--trace", "azure-2023-conv-h1.csv.gz", "--ticks", TICKS, "--windows", "16"]
-AZURE += ["--profile", "llama-3.1-70b-fp8-h100_sxm-tp2-vllm", "--rate-scale", "4"]
-AZURE += ["--cold-start", "110"]
-TRAINING_LIMIT_S = 600
-ENGINE_REQUESTS_PER_S = 5_000_000
-ENV_TICKS_PER_S = 10_000
-REQUESTS_PER_TICK = 250
-
-
-class BarError(RuntimeError):
-    """A command of a bar failed, or something that it needs is not here."""
 
 
 def main() -> int:
@@ -70,7 +51,7 @@ def main() -> int:
         start = time.time()
         try:
             met, figures = measure()
-        except BarError as error:
+        except measures.BarError as error:
             met, figures = None, {"not_run": str(error)}
         result = {
             "bar": name,
@@ -87,226 +68,17 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def dynamics() -> tuple[bool, dict[str, Any]]:
-    """Every reference run: p50, p90, p95, p99 of TTFT and e2e within 0.5 % (KV-bound: 3 %)."""
-    folder = _traces().parent / "reference" / "vidur"
-    index = json.loads((folder / "index.json").read_text())
-    worst = {}
-    for name, run in index.items():
-        found = _simulate_reference(folder, name, run)
-        errors = [
-            abs(found[kind][f"p{q}"] / expected - 1)
-            for kind in ("ttft_s", "e2e_s")
-            for q, expected in zip((50, 90, 95, 99), run[f"{kind}_p50_p90_p95_p99"], strict=True)
-        ]
-        worst[name] = max(errors)
-    limits = {name: 0.03 if "kvbound" in name else 0.005 for name in worst}
-    return all(worst[n] <= limits[n] for n in worst), {"worst_relative_error": worst}
-
-
-def speed() -> tuple[bool, dict[str, Any]]:
-    """v05: 5 million requests/s on one core; vector env: 10,000 ticks/s at 250 requests a tick."""
-    folder = _traces().parent / "reference" / "vidur"
-    name = "v05-70b-conv-r8-high"
-    run = json.loads((folder / "index.json").read_text())[name]
-    found = [_simulate_reference(folder, name, run) for _ in range(3)]
-    engine = statistics.median(f["requests_per_s"] for f in found)
-    with tempfile.TemporaryDirectory() as work:
-        out = Path(work) / "bench.json"
-        _run([sys.executable, str(ROOT / "benchmarks" / "bench.py"), "--out", str(out)])
-        env = json.loads(out.read_text())["vector_env"]
-    best = max(line["ticks_per_s"] for line in env)
-    load = min(line["requests_per_tick"] for line in env)
-    fast = engine >= ENGINE_REQUESTS_PER_S and best >= ENV_TICKS_PER_S
-    return fast and load >= REQUESTS_PER_TICK, {
-        "engine_requests_per_s": engine,
-        "warm_runs": found[0]["runs"],
-        "env_ticks_per_s": best,
-        "requests_per_tick": load,
-    }
-
-
-def learning() -> tuple[bool, dict[str, Any]]:
-    """PPO, extended, tenants70b, 10 minutes at most: ahead of best-fixed and of tuned HPA.
-
-    The same policy then meets an hour of a service it has never seen.
-    """
-    figures = _train_and_judge("tenants70b", {"tenants70b": TENANTS, "azure-2023-conv-h1": AZURE})
-    ahead = all(pair["ci95"][0] > 0 for pair in figures["tenants70b"]["pairs"].values())
-    return ahead and figures["train_wall_s"] <= TRAINING_LIMIT_S, figures
-
-
-def documented() -> tuple[bool, dict[str, Any]]:
-    """PPO and DQN on the documented observation and reward: reported, whatever they reach."""
-    return True, {
-        config: _train_and_judge(config, {"tenants70b": TENANTS})
-        for config in ("tenants70b_documented", "tenants70b_dqn")
-    }
-
-
-def no_cheating() -> tuple[bool, dict[str, Any]]:
-    """Always-open and always-shed never beat best-fixed; with faults on they rank last.
-
-    Last of what people run. Always-max stands beside it: it serves everybody and is only dear.
-    """
-    cheats = ("always_open", "always_shed")
-    others = ("best_fixed", "hpa", "hpa@unit")
-    figures, met = {}, True
-    for scenario in ("tenants70b", "tenants70b_faults", "azure70b", "demo"):
-        ticks = [] if scenario == "azure70b" else ["--ticks", TICKS]
-        found = _evaluate((*others, *cheats, "always_max"), ["--scenario", scenario, *ticks])
-        returns = {row["policy"]: row["return_mean"] for row in found["summary"]}
-        figures[scenario] = returns
-        met &= all(returns[cheat] < returns["best_fixed"] for cheat in cheats)
-        if scenario.endswith("faults"):
-            met &= max(returns[c] for c in cheats) < min(returns[o] for o in others)
-    return met, figures
-
-
-def bridge() -> tuple[bool, dict[str, Any]]:
-    """A policy for the testbed is sealed, watches for ten minutes, and is blinded thrice."""
-    trained = _json([*GATEPILOT, "train", "testbed", "--json", "--runs", str(ROOT / "runs")])
-    with tempfile.TemporaryDirectory() as work:
-        folder, keys = Path(work) / "artifact", Path(work) / "config"
-        export = [*GATEPILOT, "export", trained["run_id"], "--runs", str(ROOT / "runs")]
-        _run([*export, "-o", str(folder)], env=os.environ | {"XDG_CONFIG_HOME": str(keys)})
-        given = ["--artifact", str(folder), "--public-key", str(keys / "gatepilot" / "signing.pub")]
-        results = {
-            "sealed": _measured("sealed_bar.py", "--run", trained["run_id"]),
-            "shadow": _measured("bridge_bars.py", "shadow", *given),
-            "blind": _measured("bridge_bars.py", "blind", *given),
-        }
-    return all(result["met"] for result in results.values()), results
-
-
-def testbed() -> tuple[bool, dict[str, Any]]:
-    """The same arrivals through simulator and testbed: ten minutes, then a failing replica."""
-    result = _measured("testbed_bars.py", "sim")
-    return result["met"], result["figures"]
-
-
-def fresh_machine() -> tuple[bool, dict[str, Any]]:
-    """A clean clone by the README's two commands, without and with the traces beside it."""
-    figures = {}
-    for beside in (False, True):
-        with tempfile.TemporaryDirectory() as work:
-            clone = Path(work) / "checkout"
-            _run(["git", "clone", "--quiet", str(ROOT), str(clone)])
-            if beside:
-                (Path(work) / "shared").symlink_to(_traces().parent)
-            environment = {k: v for k, v in os.environ.items() if not k.startswith("GATEPILOT")}
-            environment["HOME"] = work  # no compiled engine of ours
-            for verb in ("demo", "test"):
-                start = time.time()
-                _run(["make", verb], cwd=clone, env=environment)
-                key = f"{verb}_{'with' if beside else 'without'}_traces_s"
-                figures[key] = round(time.time() - start)
-            if not (clone / "gatepilot-demo" / "report.html").is_file():
-                return False, figures
-    return True, figures
-
-
 BARS: dict[str, tuple[Callable[[], tuple[bool, dict[str, Any]]], tuple[str, ...]]] = {
-    "dynamics": (dynamics, WORLD),
-    "speed": (speed, WORLD),
-    "no_cheating": (no_cheating, LEARNING),
-    "learning": (learning, LEARNING),
-    "documented": (documented, LEARNING),
-    "testbed": (testbed, (*WORLD, "experiments/testbed")),
-    "bridge": (bridge, HOUSE),
-    "fresh_machine": (fresh_machine, HOUSE),
+    "dynamics": (measures.dynamics, WORLD),
+    "speed": (measures.speed, WORLD),
+    "no_cheating": (measures.no_cheating, LEARNING),
+    "learning": (measures.learning, LEARNING),
+    "documented": (measures.documented, LEARNING),
+    "testbed": (measures.testbed, (*WORLD, "experiments/testbed")),
+    "bridge": (measures.bridge, HOUSE),
+    "fresh_machine": (measures.fresh_machine, HOUSE),
 }
 """Bar to its measurement and to the folders that can change its figures."""
-
-
-def _train_and_judge(config: str, tests: dict[str, list[str]]) -> dict[str, Any]:
-    """Trains a configuration and sets its best model against the controllers on test windows."""
-    trained = _json([*GATEPILOT, "train", config, "--json", "--runs", str(ROOT / "runs")])
-    name = f"run:{trained['run_id']}"
-    figures: dict[str, Any] = {
-        "train_wall_s": trained["wall_s"],
-        "steps": trained["steps"],
-        "steps_per_s": trained["steps_per_s"],
-    }
-    row_keys = ("return_mean", "return_median", "violation_rate", "replica_hours")
-    pair_keys = ("mean_difference", "ci95", "iqm_difference", "iqm_ci95")
-    pair_keys += ("probability_of_improvement",)
-    for test, where in tests.items():
-        judged = _evaluate((name, *CONTROLLERS), where)
-        figures[test] = {
-            "summary": {
-                ("learned" if row["policy"] == name else row["policy"]): {
-                    key: row[key] for key in row_keys
-                }
-                for row in judged["summary"]
-            },
-            "pairs": {
-                pair["against"]: {key: pair[key] for key in pair_keys}
-                for pair in judged["pairs"]
-                if pair["policy"] == name
-            },
-        }
-    return figures
-
-
-def _measured(script: str, *options: str) -> dict[str, Any]:
-    """The result of a bar that has a script of its own."""
-    command = [sys.executable, str(ROOT / "benchmarks" / script), *options]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)  # noqa: S603
-    if not done.stdout.strip():
-        raise BarError(f"{script} {options[0]} ended with {done.returncode}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def _evaluate(policies: tuple[str, ...], where: list[str]) -> dict[str, Any]:
-    """`gatepilot evaluate`, on test windows where nothing else is said."""
-    chosen = [word for policy in policies for word in ("--policy", policy)]
-    runs = ["--runs", str(ROOT / "runs")]
-    return _json([*GATEPILOT, "evaluate", *chosen, *where, *runs, "--json"])
-
-
-def _simulate_reference(folder: Path, name: str, run: dict[str, Any]) -> dict[str, Any]:
-    """`gatepilot simulate` with the parameters of a reference run."""
-    with tempfile.TemporaryDirectory() as work:
-        profile = Path(work) / "profile.json"
-        profile.write_text(json.dumps({"step": run["step"]}))
-        options = {
-            "trace": folder / f"{name}.csv.gz",
-            "profile": profile,
-            "replicas": run["replicas"],
-            "router": run["router"],
-            "max-num-seqs": run["max_num_seqs"],
-            "chunk-tokens": run["chunk_tokens"],
-            "kv-blocks": run["kv_blocks"],
-            "block-tokens": run["block_tokens"],
-        }
-        words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
-        return _json([*GATEPILOT, "simulate", *words, "--json"])
-
-
-def _json(command: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_run(command))
-    return found
-
-
-def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(  # noqa: S603
-        command, capture_output=True, text=True, check=False, cwd=cwd, env=env
-    )
-    if done.returncode != 0:
-        # stored with the results: nothing of this machine but the program's own last line
-        verb = " ".join(command[1:4])
-        last = (done.stderr.strip().splitlines() or [""])[-1]
-        raise BarError(f"{verb} ended with {done.returncode}: {last}")
-    return done.stdout
-
-
-def _traces() -> Path:
-    folder = os.environ.get("GATEPILOT_TRACES", "")
-    if not folder or not Path(folder).is_dir():
-        raise BarError("needs the traces: set GATEPILOT_TRACES to their folder")
-    return Path(folder).resolve()
 
 
 def _sources_hash(floors: tuple[str, ...]) -> str:

@@ -23,33 +23,25 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ledger_truth import WINDOW_S, compared
+from live import BRIDGE, DOWN_S, SCRAPE_S, WARMUP_S, running_bridge, running_testbed
 from numpy.typing import NDArray
 
-from gatepilot.agents.artifact.signing import PUBLIC_KEY_FILE
 from gatepilot.deploy_bridge.audit.reader import LedgerReader
 
 RESULTS = Path(__file__).resolve().parent / "results"
-GATEPILOT = [sys.executable, "-m", "gatepilot.experiments"]
-BRIDGE = [sys.executable, "-m", "gatepilot.deploy_bridge"]
 TICK_S = 5.0
-SCRAPE_S = 5.0
-WARMUP_S = WINDOW_S + 2 * SCRAPE_S
 VALID_LIMIT = 0.99
 DECISION_LIMIT_S, CPU_LIMIT, RSS_LIMIT_MIB = 0.005, 0.03, 150
 GOOD_KS = 3
-DOWN_S = 20.0
 BROWN_OUT = "errors=0.15@240-360"
 """All replicas err for two minutes, so that there is an error rate to be right about: about 2 % of
 the answers, after a retry each."""
-SPARE_S = 60.0
-"""Load after the last look: the gateway must still be there."""
 
 
 def main() -> int:
@@ -86,9 +78,9 @@ def shadow(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any
     """Ten minutes of shadow: valid ticks, true figures, zero writes, replay, light."""
     folder = options.out or work / "testbed"
     faults = [f"{replica}:{BROWN_OUT}" for replica in range(4)]
-    with _testbed(folder, options, options.seconds, faults) as place:
+    with running_testbed(folder, options, options.seconds, faults) as place:
         before = _gateway(place)
-        with _bridge(place) as process:
+        with running_bridge(place) as process:
             time.sleep(options.seconds)
             usage = _usage(process.pid, options.seconds)
             usage["status"] = _json([*BRIDGE, "status", "--json", "--config", place["bridge"]])
@@ -132,7 +124,10 @@ def blind(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any]
     victims = ("envoy", "prometheus", "llm-1")
     pause_s = DOWN_S + 2 * WINDOW_S
     kills: dict[str, float] = {}
-    with _testbed(folder, options, WARMUP_S + len(victims) * pause_s) as place, _bridge(place):
+    with (
+        running_testbed(folder, options, WARMUP_S + len(victims) * pause_s) as place,
+        running_bridge(place),
+    ):
         time.sleep(WARMUP_S)
         for victim in victims:
             pid = json.loads((folder / "testbed.json").read_text())["pids"][victim]
@@ -181,67 +176,6 @@ def _tail_of_good(ticks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if tick["doubts"]:
             return
         yield tick
-
-
-@contextmanager
-def _testbed(
-    folder: Path, options: argparse.Namespace, seconds: float, faults: Sequence[str] = ()
-) -> Iterator[dict[str, Any]]:
-    """A testbed with four replicas under 20 requests/s, the artifact beside its bridge.yaml."""
-    command = [*GATEPILOT, "testbed", "up", "--replicas", "4", "--rate", "20", "--out", str(folder)]
-    command += ["--seconds", str(seconds + WARMUP_S + SPARE_S), "--restart-after", str(DOWN_S)]
-    for fault in faults:
-        command += ["--fault", fault]
-    process = subprocess.Popen([*command, "--json"], stdout=subprocess.DEVNULL)  # noqa: S603
-    try:
-        description = folder / "testbed.json"
-        _until(
-            lambda: description.is_file() and "load" in json.loads(description.read_text())["pids"]
-        )
-        shutil.copytree(options.artifact, folder / "artifact", dirs_exist_ok=True)
-        place = _described(description)
-        shutil.copy(options.public_key, folder / PUBLIC_KEY_FILE)
-        place["bridge"] = str(folder / "mine.yaml")
-        text = Path(place["bridge"]).with_name("bridge.yaml").read_text(encoding="utf-8")
-        lines = [
-            f"public_key: {PUBLIC_KEY_FILE}" if line.startswith("public_key:") else line
-            for line in text.splitlines()
-        ]
-        Path(place["bridge"]).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        time.sleep(WARMUP_S)  # until a window is full
-        yield place
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
-    finally:
-        if process.poll() is None:
-            process.kill()
-
-
-@contextmanager
-def _bridge(place: dict[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([*BRIDGE, "run", place["bridge"]])  # noqa: S603
-    try:
-        yield process
-        process.send_signal(signal.SIGTERM)
-        if process.wait(30) != 0:
-            sys.exit(f"the bridge ended with {process.returncode}")
-    finally:
-        if process.poll() is None:
-            process.kill()
-
-
-def _described(path: Path) -> dict[str, Any]:
-    """What the running testbed says of itself; nothing before it runs."""
-    content: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    return content
-
-
-def _until(condition: Callable[[], bool], within_s: float = 60.0) -> None:
-    end_s = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > end_s:
-            sys.exit("the testbed did not start in time")
-        time.sleep(0.2)
 
 
 def _gateway(place: dict[str, Any]) -> dict[str, Any]:

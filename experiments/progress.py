@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ..agents.callbacks import TrainingStatus
+from .drawing import Drawing
 
 
-class TrainingProgress:
+class TrainingProgress(Drawing):
     """A bar with return, violations, speed and remaining time."""
 
     def __init__(self, name: str, total_steps: int) -> None:
@@ -32,20 +31,6 @@ class TrainingProgress:
         )
         self._total_steps = total_steps
         self._task = self._progress.add_task(name, total=total_steps, figures="")
-
-    def __enter__(self) -> Self:
-        """Starts drawing."""
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stops drawing; the last state stays on the screen."""
-        self._progress.stop()
 
     def __call__(self, status: TrainingStatus) -> None:
         """Shows how the training stands."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rich import box
 from rich.console import Console
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from ..agents.evaluation import Progress as TickProgress
 from ..agents.trial import Trial
+from .drawing import Drawing
 from .results import Summary
 from .study import Study
 from .wording import counted, short, spanned, verdict_line
@@ -33,7 +33,7 @@ _COLUMNS: Final = (
 )
 
 
-class StudyProgress:
+class StudyProgress(Drawing):
     """A bar for the piece of work under way; without a terminal one line a piece."""
 
     def __init__(self) -> None:
@@ -48,20 +48,6 @@ class StudyProgress:
             transient=True,
             disable=not self._console.is_terminal,
         )
-
-    def __enter__(self) -> Self:
-        """Starts drawing."""
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stops drawing and clears the bars."""
-        self._progress.stop()
 
     def start(self, what: str, ticks: int) -> TickProgress:
         """Begins a piece of work; the one before it is done."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ..drawing import Drawing
 from .layout import Layout
 from .plan import Plan
 
@@ -20,7 +20,7 @@ def notes() -> Console:
     return Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 
-class LoadProgress:
+class LoadProgress(Drawing):
     """A bar with the figures of the last minute; without a terminal a line now and then."""
 
     def __init__(self, seconds: float | None) -> None:
@@ -39,20 +39,6 @@ class LoadProgress:
         )
         self._task = self._progress.add_task("load", total=seconds, figures="starting ...")
         self._next_line_s = _LINE_EVERY_S
-
-    def __enter__(self) -> Self:
-        """Starts drawing."""
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Stops drawing."""
-        self._progress.stop()
 
     def __call__(self, status: dict[str, Any]) -> None:
         """Shows how the load stands."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlflow import MlflowClient, artifacts
+from mlflow.entities.model_registry import ModelVersion as Registered
 from mlflow.exceptions import MlflowException
 
 from ..run_files import RunError
@@ -71,7 +72,7 @@ class Registry:
             found = self._client.get_model_version(name, version)
         except MlflowException as error:
             raise RunError(f"{name}/{version}: {first_line(error)}") from error
-        return ModelVersion(name, int(found.version), str(found.run_id), dict(found.tags))
+        return _version(name, found)
 
     def pointed(self, name: str, alias: str) -> ModelVersion:
         """The version that an alias points to now.
@@ -83,7 +84,7 @@ class Registry:
             found = self._client.get_model_version_by_alias(name, alias)
         except MlflowException as error:
             raise RunError(f"{name}@{alias}: {first_line(error)}") from error
-        return ModelVersion(name, int(found.version), str(found.run_id), dict(found.tags))
+        return _version(name, found)
 
     def download(self, version: ModelVersion, folder: Path) -> Path:
         """Brings a version's files here.
@@ -104,3 +105,7 @@ class Registry:
         except (MlflowException, OSError) as error:
             where = f"{version.name}/{version.number}"
             raise RunError(f"{where}: its files are gone ({first_line(error)})") from error
+
+
+def _version(name: str, found: Registered) -> ModelVersion:
+    return ModelVersion(name, int(found.version), str(found.run_id), dict(found.tags))

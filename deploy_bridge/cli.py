@@ -2,21 +2,16 @@
 
 Exit code 0: good, 1: the answer is no, 2: wrong usage, configuration or artifact. What is wrong
 stands in one line on standard error.
-
-Only the module of the command that is called is loaded: `status` needs no network in memory.
 """
 
 from __future__ import annotations
 
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from typing import Final
 
-import typer
-
 from ..agents.artifact.errors import ArtifactError
+from .command_line import CommandLine
 from .errors import BridgeError
 
 COMMANDS: Final[dict[str, str]] = {
@@ -29,15 +24,6 @@ COMMANDS: Final[dict[str, str]] = {
     "replay": "Recompute every recorded decision, bit for bit.",
 }
 """Command to its line in the help; `commands/<name>.py` holds a function of that name."""
-
-GOOD, NO, WRONG_USAGE = 0, 1, 2
-INTERNAL_ERROR: Final = 70
-"""A fault of ours, with a traceback: neither "no" nor wrong usage (`EX_SOFTWARE` of sysexits.h)."""
-INTERRUPTED: Final = 130
-"""Ctrl-C, as shells have it."""
-
-_CLICK_ERROR: Final = typer.BadParameter.__mro__[2]
-"""`ClickException`, which every wrong usage derives from; Typer does not export it."""
 
 
 def main() -> None:
@@ -54,54 +40,20 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         The exit code.
     """
-    command = next((word for word in arguments if not word.startswith("-")), None)
-    name = f"gatepilot-bridge {command}" if command in COMMANDS else "gatepilot-bridge"
-    try:
-        code = build(command)(list(arguments), prog_name="gatepilot-bridge", standalone_mode=False)
-    except (typer.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except BrokenPipeError:
-        sys.stdout = None  # nobody reads: do not fail again at exit
-        return GOOD
-    except Exception as error:
-        message = _one_line(error)
-        if message is None:
-            traceback.print_exc()
-            return INTERNAL_ERROR
-        if message:
-            typer.echo(f"{name}: {message}", err=True)
-        return WRONG_USAGE
-    return code if isinstance(code, int) else GOOD
+    return _LINE.run(arguments)
 
 
-def build(command: str | None) -> typer.Typer:
-    """The application with the function of one command loaded, the others by name only."""
-    app = typer.Typer(
-        help="Carries a sealed policy to a live gateway. In this version it only watches.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-    )
-    for name, line in COMMANDS.items():
-        function = _loaded(name) if name == command else _not_loaded
-        app.command(name, short_help=line)(function)
-    return app
-
-
-def _loaded(name: str) -> Callable[..., None]:
-    function: Callable[..., None] = getattr(import_module(f".commands.{name}", __package__), name)
-    return function
-
-
-def _not_loaded() -> None:
-    """Stands in the list of commands for one that is not called."""
-
-
-def _one_line(error: Exception) -> str | None:
-    """What to tell the user, nothing where the help was shown; `None` for faults of ours."""
-    if isinstance(error, _CLICK_ERROR):
-        message = str(error.format_message())  # type: ignore[attr-defined]
-        return message.removeprefix("Invalid value: ").replace("\n", " ")
+def _explained(error: Exception) -> str | None:
+    """What is wrong with what the operator gave, in one line; `None` for faults of ours."""
     if isinstance(error, (BridgeError, ArtifactError)):
         return " ".join(str(error).split())
     return None
+
+
+_LINE: Final = CommandLine(
+    program="gatepilot-bridge",
+    help="Carries a sealed policy to a live gateway. In this version it only watches.",
+    package=__package__ or "",
+    commands=COMMANDS,
+    explain=_explained,
+)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gatepilot.deploy_bridge.command_line import CommandLine
 from gatepilot.envs.scenario import scenario_names
 from gatepilot.experiments import cli as cli_module
 from gatepilot.experiments.suites import SUITES
@@ -35,10 +36,10 @@ def test_an_unknown_command_is_one_line(cli: Cli) -> None:
 def test_without_the_extra_it_says_what_to_install(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(name: str) -> None:
+    def missing(line: CommandLine, name: str) -> None:
         raise ModuleNotFoundError(name, name="numba.core")
 
-    monkeypatch.setattr(cli_module, "_loaded", missing)
+    monkeypatch.setattr(CommandLine, "_loaded", missing)
     line = cli.refusal("evaluate")
     assert "numba is missing: install gatepilot with its extra, gatepilot[train]" in line
 
@@ -46,10 +47,10 @@ def test_without_the_extra_it_says_what_to_install(
 def test_a_fault_of_ours_is_neither_no_nor_wrong_usage(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(name: str) -> None:
+    def broken(line: CommandLine, name: str) -> None:
         raise ValueError(math.nan)
 
-    monkeypatch.setattr(cli_module, "_loaded", broken)
+    monkeypatch.setattr(CommandLine, "_loaded", broken)
     code, out, err = cli("evaluate")
     assert (code, out) == (70, "")
     assert "Traceback" in err
@@ -58,10 +59,10 @@ def test_a_fault_of_ours_is_neither_no_nor_wrong_usage(
 def test_ctrl_c_while_a_command_is_loaded_is_silent(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(name: str) -> None:
+    def interrupted(line: CommandLine, name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_module, "_loaded", interrupted)
+    monkeypatch.setattr(CommandLine, "_loaded", interrupted)
     assert cli("evaluate") == (130, "", "")
 
 

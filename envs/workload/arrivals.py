@@ -9,6 +9,7 @@ instant, so the expected count of a piece is exactly rate x length, whatever the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -36,16 +37,24 @@ class Pieces:
     """Shape of the gamma variable behind the gaps."""
     exponent: NDArray[np.float64]
     """Power it is raised to."""
+    scale: NDArray[np.float64] | None = None
+    """`gap_scale` of the two, where it is known already."""
 
 
-def gap_parameters(law: GapLaw, cv: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+def gap_parameters(
+    law: GapLaw | Sequence[GapLaw], cv: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], ...]:
     """Form and exponent of the gap law with a given coefficient of variation.
 
     Args:
-        law: Family of the law.
+        law: Family of the law, one for all or one a value.
         cv: Coefficients of variation, brought into [MIN_CV, MAX_CV].
     """
     cv = np.clip(cv, MIN_CV, MAX_CV)
+    if not isinstance(law, str):
+        is_gamma = np.array([each == "gamma" for each in law])
+        pairs = zip(gap_parameters("gamma", cv), gap_parameters("weibull", cv), strict=True)
+        return tuple(np.where(is_gamma, gamma, weibull) for gamma, weibull in pairs)
     if law == "gamma":
         return 1 / cv**2, np.ones_like(cv)
     # A Weibull law's cv falls with its shape: look the exponent (1 / shape) up in a table.
@@ -53,6 +62,20 @@ def gap_parameters(law: GapLaw, cv: NDArray[np.float64]) -> tuple[NDArray[np.flo
     log_gamma = np.vectorize(math.lgamma, otypes=[float])
     cvs = np.sqrt(np.expm1(log_gamma(1 + 2 * exponents) - 2 * log_gamma(1 + exponents)))
     return np.ones_like(cv), np.interp(cv, cvs, exponents)
+
+
+def shape_cv(law: GapLaw, shape: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Coefficient of variation of a gap law of a given shape (the usual parameter), up to MAX_CV.
+
+    Gamma: 1 / sqrt(shape). Weibull: sqrt(G(1 + 2 / shape) / G(1 + 1 / shape)^2 - 1).
+    """
+    if law == "gamma":
+        cv = 1 / np.sqrt(shape)
+    else:
+        exponent = np.minimum(1 / shape, 10.0)  # far beyond MAX_CV, and no overflow
+        log_gamma = np.vectorize(math.lgamma, otypes=[float])
+        cv = np.sqrt(np.expm1(log_gamma(1 + 2 * exponent) - 2 * log_gamma(1 + exponent)))
+    return np.minimum(cv, MAX_CV)
 
 
 def renewal_arrivals(
@@ -70,7 +93,7 @@ def renewal_arrivals(
     arrivals: list[NDArray[np.float64]] = []
     owners: list[NDArray[np.intp]] = []
     expected = pieces.rate_rps * pieces.length_s  # lengths in units of the mean gap
-    scale = _scale(pieces)
+    scale = gap_scale(pieces.form, pieces.exponent) if pieces.scale is None else pieces.scale
 
     def keep(piece: NDArray[np.intp], position: NDArray[np.float64]) -> None:
         arrivals.append(pieces.start_s[piece] + position / pieces.rate_rps[piece])
@@ -132,10 +155,10 @@ def window_counts(
     return np.bincount(index[index < windows], minlength=windows).astype(np.int64)
 
 
-def _scale(pieces: Pieces) -> NDArray[np.float64]:
-    """Factor that brings the mean of `G ** exponent` to 1."""
+def gap_scale(form: NDArray[np.float64], exponent: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Factor that brings the mean of `G ** exponent` to 1, G being gamma-distributed."""
     log_gamma = np.vectorize(math.lgamma, otypes=[float])
-    both, index = np.unique(np.stack([pieces.form, pieces.exponent]), axis=1, return_inverse=True)
+    both, index = np.unique(np.stack([form, exponent]), axis=1, return_inverse=True)
     scale = np.exp(log_gamma(both[0]) - log_gamma(both[0] + both[1]))
     flat: NDArray[np.float64] = scale[index.ravel()]
     return flat

@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class ContentError(ValueError):
+    """A JSON file that cannot be used: one line with file, key and what would be right."""
+
+
 def check_keys(content: Any, keys: tuple[str, ...], where: str, prefix: str) -> None:  # noqa: ANN401
-    """Raises ValueError at an unknown or missing key."""
+    """Raises ContentError at an unknown or missing key."""
     if not isinstance(content, Mapping):
-        raise ValueError(f"{where}: {prefix or 'the file '}must be an object")
+        raise ContentError(f"{where}: {prefix or 'the file '}must be an object")
     for key in content:
         if key not in keys:
-            raise ValueError(f"{where}: {prefix}{key}: unknown key; known: {', '.join(keys)}")
+            raise ContentError(f"{where}: {prefix}{key}: unknown key; known: {', '.join(keys)}")
     for key in keys:
         if key not in content:
-            raise ValueError(f"{where}: {prefix}{key}: missing key")
+            raise ContentError(f"{where}: {prefix}{key}: missing key")
 
 
 def number_array(values: Any, where: str, key: str) -> NDArray[np.float64]:  # noqa: ANN401
@@ -26,9 +30,9 @@ def number_array(values: Any, where: str, key: str) -> NDArray[np.float64]:  # n
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {key}: expected a list of numbers") from error
+        raise ContentError(f"{where}: {key}: expected a list of numbers") from error
     if array.ndim != 1:
-        raise ValueError(f"{where}: {key}: expected a list of numbers")
+        raise ContentError(f"{where}: {key}: expected a list of numbers")
     return array
 
 

@@ -41,12 +41,7 @@ def wandering(requests: Requests, lowest: float, *, seed: int) -> Requests:
     times_s, levels = _curve(requests.span_s, lowest, rng)
     share = np.interp(requests.arrival_s, times_s, levels)
     kept = rng.random(len(requests)) < share
-    return Requests(
-        requests.arrival_s[kept],
-        requests.prompt_tokens[kept],
-        requests.output_tokens[kept],
-        requests.span_s,
-    )
+    return requests.take(np.flatnonzero(kept))
 
 
 def _curve(

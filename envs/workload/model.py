@@ -1,8 +1,7 @@
 """Workload models: what a trace is like, without its requests.
 
-A model holds one or more groups (tenants) with a piecewise constant rate, a gap law with a
-coefficient of variation per bin, and a joint law of lengths. It is a JSON file of at most 64 kB
-that names source and licence; the shipped ones are in `models/` and are remade by `shipped.py`.
+A model holds one or more groups (tenants, see `group`). It is a JSON file that names source and
+licence; the shipped ones are in `models/`, have at most 64 kB and are remade by `shipped.py`.
 """
 
 from __future__ import annotations
@@ -13,57 +12,34 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrivals import GAP_LAWS, MAX_CV, MIN_CV, GapLaw, Pieces, gap_parameters, renewal_arrivals
-from .json_content import check_keys, number_array, plain_numbers
-from .lengths import LengthLaw
+from .arrivals import Pieces, gap_parameters, gap_scale, renewal_arrivals
+from .group import Facts, Group, group_content, parse_group
+from .json_content import ContentError, check_keys
 from .request import Requests
+
+__all__ = [
+    "FORMAT",
+    "MAX_FILE_BYTES",
+    "ContentError",
+    "Facts",
+    "Group",
+    "WorkloadModel",
+    "load_model",
+    "model_names",
+    "parse_model",
+]
 
 MAX_FILE_BYTES = 64 * 1024
 """A shipped model stays below this."""
 
-FORMAT = "gatepilot-workload-model-1"
+FORMAT = "gatepilot-workload-model-2"
 """First key of the JSON file."""
 
 _FOLDER = Path(__file__).with_name("models")
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Where a model comes from."""
-
-    name: str
-    """Short name."""
-    description: str
-    """What kind of service, in a sentence."""
-    fitted_to: str
-    """File the model was fitted to."""
-    source: str
-    """Publisher, dataset and version."""
-    licence: str
-    """Licence of that data."""
-    attribution: str
-    """How to credit and cite it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Requests of one kind, e.g. a tenant's."""
-
-    label: str
-    """Name within the model."""
-    rate_rps: NDArray[np.float64]
-    """Rate in each bin."""
-    gap_law: GapLaw
-    """Family of the law of gaps."""
-    gap_cv: NDArray[np.float64]
-    """Coefficient of variation of the gaps in each bin."""
-    lengths: LengthLaw
-    """Prompt and output tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +53,7 @@ class WorkloadModel:
     groups: tuple[Group, ...]
     """At least one; all have the same number of bins."""
     _parameters: tuple[NDArray[np.float64], ...] = field(init=False, repr=False)
-    """Rate, form and exponent by group and bin."""
+    """Rate, form, exponent and scale by group and bin."""
 
     def __post_init__(self) -> None:
         """Checks the groups and prepares what sampling needs."""
@@ -87,16 +63,18 @@ class WorkloadModel:
             raise ValueError("groups: at least one is needed")
         bins = self.groups[0].rate_rps.size
         for i, group in enumerate(self.groups):
-            for name, low, high in (("rate_rps", 0, math.inf), ("gap_cv", MIN_CV, MAX_CV)):
-                values = getattr(group, name)
-                if values.shape != (bins,) or bins == 0:
-                    raise ValueError(f"groups.{i}.{name}: {values.size} values for {bins} bins")
-                if not ((values >= low) & (values <= high) & np.isfinite(values)).all():
-                    raise ValueError(f"groups.{i}.{name}: values must be in [{low}, {high}]")
+            if group.rate_rps.size != bins:
+                size = group.rate_rps.size
+                raise ValueError(f"groups.{i}.rate_rps: {size} values for {bins} bins")
+        labels = [group.label for group in self.groups]
+        for i, label in enumerate(labels):
+            if label in labels[:i]:
+                raise ValueError(f"groups.{i}.label: {label!r} appears twice")
         shapes = [gap_parameters(group.gap_law, group.gap_cv) for group in self.groups]
         rates = np.stack([group.rate_rps for group in self.groups])
         form, exponent = (np.stack(arrays) for arrays in zip(*shapes, strict=True))
-        object.__setattr__(self, "_parameters", (rates, form, exponent))
+        scale = gap_scale(form.ravel(), exponent.ravel()).reshape(form.shape)
+        object.__setattr__(self, "_parameters", (rates, form, exponent, scale))
 
     @property
     def bin_s(self) -> float:
@@ -107,6 +85,11 @@ class WorkloadModel:
     def mean_rate_rps(self) -> float:
         """Requests per second over the span, all groups together."""
         return float(sum(group.rate_rps.mean() for group in self.groups))
+
+    @property
+    def longest_prompt_tokens(self) -> int:
+        """The longest prompt that can be drawn."""
+        return max(int(group.lengths.prompt.tokens[-1]) for group in self.groups)
 
     def sample(self, from_s: float, to_s: float, seed: int, rate_scale: float = 1.0) -> Requests:
         """Draws the requests of a range of the model's time, `from_s` becoming zero.
@@ -120,43 +103,84 @@ class WorkloadModel:
         Returns:
             Requests with a span of `to_s - from_s`.
         """
-        if not 0 <= from_s < to_s < math.inf:
-            raise ValueError(f"[{from_s}, {to_s}] is no range of seconds")
-        if not 0 < rate_scale < math.inf:
-            raise ValueError(f"rate_scale: {rate_scale} is not a positive finite number")
         rng = np.random.default_rng(seed)
-        copies = math.ceil(rate_scale)
-        pieces, group = self._pieces(from_s, to_s, copies)
-        arrival_s, piece = renewal_arrivals(rng, pieces)
-        if copies > rate_scale:
-            per_copy = group.size // copies
-            kept = rng.random(piece.size) < 1 - (copies - rate_scale)
-            kept |= piece < (copies - 1) * per_copy  # only the last copy is thinned
-            arrival_s, piece = arrival_s[kept], piece[kept]
-        order = np.argsort(arrival_s, kind="stable")
-        arrival_s, owner = arrival_s[order], group[piece[order]]
+        arrival_s, owner = self.arrivals(rng, from_s, to_s, rate_scale)
         prompt_tokens = np.ones(arrival_s.size, dtype=np.int32)
         output_tokens = np.ones(arrival_s.size, dtype=np.int32)
         for number, each in enumerate(self.groups):
             rows = np.flatnonzero(owner == number)
             prompt_tokens[rows], output_tokens[rows] = each.lengths.sample(rng, rows.size)
         span_s = to_s - from_s
-        return Requests(np.minimum(arrival_s, span_s), prompt_tokens, output_tokens, span_s)
+        return Requests(
+            arrival_s,
+            prompt_tokens,
+            output_tokens,
+            span_s,
+            client=owner.astype(np.int32),
+            client_names=tuple(group.label for group in self.groups),
+        )
 
-    def _pieces(self, from_s: float, to_s: float, copies: int) -> tuple[Pieces, NDArray[np.intp]]:
-        """The bins that a range touches, cut to it, for all groups and copies; and their group."""
+    def arrivals(
+        self, rng: np.random.Generator, from_s: float, to_s: float, rate_scale: float = 1.0
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """Draws arrivals alone.
+
+        Args:
+            rng: Source of randomness.
+            from_s: As for `sample`.
+            to_s: As for `sample`.
+            rate_scale: As for `sample`.
+
+        Returns:
+            Sorted arrivals within [0, to_s - from_s], and the group of each.
+        """
+        if not 0 <= from_s < to_s < math.inf:
+            raise ValueError(f"[{from_s}, {to_s}] is no range of seconds")
+        if not 0 < rate_scale < math.inf:
+            raise ValueError(f"rate_scale: {rate_scale} is not a positive finite number")
+        copies = math.ceil(rate_scale)
+        pieces, owner_of = self._pieces(rng, from_s, to_s, copies)
+        arrival_s, piece = renewal_arrivals(rng, pieces)
+        if copies > rate_scale:
+            kept = rng.random(piece.size) < 1 - (copies - rate_scale)
+            kept |= owner_of[piece] < (copies - 1) * len(self.groups)  # only the last is thinned
+            arrival_s, piece = arrival_s[kept], piece[kept]
+        order = np.argsort(arrival_s, kind="stable")
+        arrival_s = np.minimum(arrival_s[order], to_s - from_s)
+        return arrival_s, owner_of[piece[order]] % len(self.groups)
+
+    def _pieces(
+        self, rng: np.random.Generator, from_s: float, to_s: float, copies: int
+    ) -> tuple[Pieces, NDArray[np.intp]]:
+        """The bins that a range touches, cut to it and where bursts switch, for all copies.
+
+        Returns:
+            The pieces, and the owner of each: its group's number, plus the number of groups for
+            every copy before its own.
+        """
         first, last = math.floor(from_s / self.bin_s), math.ceil(to_s / self.bin_s)
         number = np.arange(first, max(last, first + 1))
         edges = np.clip(np.append(number, number[-1] + 1) * self.bin_s, from_s, to_s) - from_s
         edges[-1] = to_s - from_s
         column = number % self.groups[0].rate_rps.size
-        times = copies * len(self.groups)
-        rate, form, exponent = (
-            np.tile(table[:, column].ravel(), copies) for table in self._parameters
-        )
-        start_s, length_s = np.tile(edges[:-1], times), np.tile(np.diff(edges), times)
-        group = np.tile(np.repeat(np.arange(len(self.groups)), number.size), copies)
-        return Pieces(start_s, length_s, rate, form, exponent), group
+        tables = [table[:, column] for table in self._parameters]
+        columns: list[tuple[NDArray[np.float64], ...]] = []
+        for owner in range(copies * len(self.groups)):
+            i = owner % len(self.groups)
+            bursts = self.groups[i].bursts
+            own = [table[i] for table in tables]
+            if bursts is None:
+                columns.append((edges[:-1], np.diff(edges), *own))
+                continue
+            switch, level = bursts.draw(rng, to_s - from_s)
+            both = np.union1d(edges, switch)
+            start_s = both[:-1]
+            at = np.searchsorted(edges, start_s, side="right") - 1
+            rate, *law = (table[at] for table in own)
+            rate = rate * level[np.searchsorted(switch, start_s, side="right") - 1]
+            columns.append((start_s, np.diff(both), rate, *law))
+        owner_of = np.repeat(np.arange(len(columns)), [part[0].size for part in columns])
+        return Pieces(*(np.concatenate(c) for c in zip(*columns, strict=True))), owner_of
 
     def to_json(self) -> str:
         """The model as JSON text; `parse_model` reads it back."""
@@ -165,19 +189,7 @@ class WorkloadModel:
                 "format": FORMAT,
                 **vars(self.facts),
                 "span_s": self.span_s,
-                "probabilities": plain_numbers(self.groups[0].lengths.probabilities),
-                "groups": [
-                    {
-                        "label": group.label,
-                        "gap_law": group.gap_law,
-                        "rank_correlation": group.lengths.rank_correlation,
-                        "prompt_tokens": plain_numbers(group.lengths.prompt_tokens),
-                        "output_tokens": plain_numbers(group.lengths.output_tokens),
-                        "rate_rps": plain_numbers(group.rate_rps),
-                        "gap_cv": plain_numbers(group.gap_cv),
-                    }
-                    for group in self.groups
-                ],
+                "groups": [group_content(group) for group in self.groups],
             },
             separators=(",", ":"),
         )
@@ -195,7 +207,7 @@ def load_model(name_or_path: str | Path) -> WorkloadModel:
         name_or_path: A name out of `model_names`, or a path ending in `.json`.
 
     Raises:
-        ValueError: No such model, or a malformed one: one line with file, key and what would be
+        ContentError: No such model, or a malformed one: one line with file, key and what would be
             right.
     """
     name = str(name_or_path)
@@ -203,11 +215,11 @@ def load_model(name_or_path: str | Path) -> WorkloadModel:
     if path.suffix != ".json":
         near = difflib.get_close_matches(name, model_names(), n=1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(model_names())}"
-        raise ValueError(f"{name}: unknown workload model; {hint}")
+        raise ContentError(f"{name}: unknown workload model; {hint}")
     try:
         return _read(path, path.stat().st_mtime_ns)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from error
+        raise ContentError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 @functools.lru_cache(maxsize=8)
@@ -224,49 +236,28 @@ def parse_model(text: str, *, where: str) -> WorkloadModel:
         where: File to name in errors.
 
     Raises:
-        ValueError: One line with file, key and what would be right.
+        ContentError: One line with file, key and what would be right.
     """
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{where}: not a JSON file ({error})") from error
+        raise ContentError(f"{where}: not a JSON file ({error})") from error
     facts_keys = tuple(Facts.__dataclass_fields__)
-    keys = ("format", *facts_keys, "span_s", "probabilities", "groups")
+    keys = ("format", *facts_keys, "span_s", "groups")
     check_keys(content, keys, where, "")
     if content["format"] != FORMAT:
-        raise ValueError(f"{where}: format: {content['format']!r} is not {FORMAT!r}")
-    probabilities = number_array(content["probabilities"], where, "probabilities")
+        raise ContentError(f"{where}: format: {content['format']!r} is not {FORMAT!r}")
     try:
         return WorkloadModel(
             Facts(*(str(content[key]) for key in facts_keys)),
             float(content["span_s"]),
             tuple(
-                _parse_group(group, probabilities, where, f"groups.{i}.")
+                parse_group(group, where, f"groups.{i}.")
                 for i, group in enumerate(content["groups"])
             ),
         )
     except (TypeError, ValueError) as error:
         message = str(error)
-        raise ValueError(
+        raise ContentError(
             message if message.startswith(f"{where}: ") else f"{where}: {message}"
         ) from error
-
-
-def _parse_group(
-    content: Any,  # noqa: ANN401
-    probabilities: NDArray[np.float64],
-    where: str,
-    prefix: str,
-) -> Group:
-    """Builds one group from JSON content."""
-    tables = ("prompt_tokens", "output_tokens", "rate_rps", "gap_cv")
-    check_keys(content, ("label", "gap_law", "rank_correlation", *tables), where, prefix)
-    law = content["gap_law"]
-    if law not in GAP_LAWS:
-        raise ValueError(f"{where}: {prefix}gap_law: {law!r} is none of {', '.join(GAP_LAWS)}")
-    prompt, output, rate, cv = (number_array(content[key], where, prefix + key) for key in tables)
-    try:
-        lengths = LengthLaw(probabilities, prompt, output, float(content["rank_correlation"]))
-    except ValueError as error:
-        raise ValueError(f"{where}: {prefix}{error}") from error
-    return Group(str(content["label"]), rate, law, cv, lengths)

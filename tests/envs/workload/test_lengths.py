@@ -1,9 +1,18 @@
 """Length laws: quantiles and correlation survive fit and sampling."""
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
-from gatepilot.envs.workload.lengths import LengthLaw, fit_lengths
+from gatepilot.envs.workload.lengths import (
+    LENGTH_GRID,
+    LengthLaw,
+    QuantileTable,
+    fit_lengths,
+    placed_points,
+    rank_correlation,
+)
 
 POINTS = np.array([0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99])
 
@@ -40,29 +49,66 @@ def test_atoms_survive() -> None:
     assert (drawn == 2).mean() == pytest.approx(0.7, abs=0.02)
 
 
+def test_placed_points_follow_jumps_that_percentiles_smear() -> None:
+    """Two narrow humps far apart: a quantile between them lies in one or the other."""
+    rng = np.random.default_rng(0)
+    low, high = rng.integers(90, 110, 24_630), rng.integers(900, 1100, 75_370)
+    prompt = np.concatenate([low, high]).astype(np.int32)
+    edges = np.array([0.2, 0.246, 0.247, 0.5, 0.99])
+    wanted = np.quantile(prompt, edges, method="inverted_cdf")
+    scores = np.array([NormalDist().inv_cdf(edge) for edge in edges])
+
+    def worst(points: int | None) -> float:
+        return float(
+            np.abs(fit_lengths(prompt, prompt, points).prompt.at(scores) / wanted - 1).max()
+        )
+
+    assert worst(40) < 0.03
+    assert worst(None) > 0.2
+
+
+@pytest.mark.parametrize("points", [2, 3, 17, 400])
+def test_placed_points_begin_and_end(points: int) -> None:
+    quantiles = np.exp(np.linspace(0, 9, LENGTH_GRID.size) ** 1.1)
+    places = placed_points(quantiles, points)
+    assert places.size == points
+    assert (np.diff(places) > 0).all()
+    assert places[0] == 0
+    assert places[-1] == LENGTH_GRID.size - 1
+
+
+def test_equal_lengths_need_two_points() -> None:
+    assert placed_points(np.full(LENGTH_GRID.size, 7.0), 50).tolist() == [0, LENGTH_GRID.size - 1]
+
+
+def test_rank_correlation_against_sorting() -> None:
+    rng = np.random.default_rng(2)
+    one = rng.permutation(1000).astype(np.int32)
+    rough = one // 2 + rng.integers(0, 300, 1000)
+    two = (rough * 1000 + np.arange(1000)).astype(np.int32)  # no ties
+    assert rank_correlation(one, two) == pytest.approx(spearman(one, two), abs=1e-12)
+    assert rank_correlation(one[:1], two[:1]) == 0
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("probabilities", "tokens", "message"),
     [
-        ({"probabilities": [0.0, 0.5, 0.9]}, "probabilities: must rise"),
-        ({"probabilities": [0.0, 0.0, 1.0]}, "probabilities: must rise"),
-        ({"prompt_tokens": [1.0, 2.0]}, "prompt_tokens: 2 values for 3"),
-        ({"output_tokens": [3.0, 2.0, 4.0]}, "output_tokens: must never fall"),
-        ({"output_tokens": [0.0, 2.0, 4.0]}, "output_tokens: .* at least 1"),
-        ({"output_tokens": [1.0, np.nan, 4.0]}, "output_tokens: .* at least 1"),
-        ({"rank_correlation": 1.0}, "rank_correlation: 1.0"),
-        ({"rank_correlation": np.nan}, "rank_correlation: nan"),
+        ([0.0, 0.5, 0.9], [1.0, 2.0, 3.0], "probabilities: must rise"),
+        ([0.0, 0.0, 1.0], [1.0, 2.0, 3.0], "probabilities: must rise"),
+        ([0.0, np.nan, 1.0], [1.0, 2.0, 3.0], "probabilities: must rise"),
+        ([0.0, 0.5, 1.0], [1.0, 2.0], "tokens: 2 values for 3"),
+        ([0.0, 0.5, 1.0], [3.0, 2.0, 4.0], "tokens: must never fall"),
+        ([0.0, 0.5, 1.0], [0.0, 2.0, 4.0], "tokens: .* at least 1"),
+        ([0.0, 0.5, 1.0], [1.0, np.nan, 4.0], "tokens: .* at least 1"),
     ],
 )
-def test_bad_tables(change: dict[str, object], message: str) -> None:
-    good: dict[str, object] = {
-        "probabilities": [0.0, 0.5, 1.0],
-        "prompt_tokens": [1.0, 2.0, 3.0],
-        "output_tokens": [1.0, 2.0, 3.0],
-        "rank_correlation": 0.0,
-    }
-    arguments = {
-        key: np.array(value) if isinstance(value, list) else value
-        for key, value in {**good, **change}.items()
-    }
+def test_bad_tables(probabilities: list[float], tokens: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        LengthLaw(**arguments)  # type: ignore[arg-type]
+        QuantileTable(np.array(probabilities), np.array(tokens))
+
+
+@pytest.mark.parametrize("correlation", [1.0, -1.0, np.nan])
+def test_bad_correlation(correlation: float) -> None:
+    table = QuantileTable(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    with pytest.raises(ValueError, match=f"rank_correlation: {correlation}"):
+        LengthLaw(table, table, correlation)

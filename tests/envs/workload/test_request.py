@@ -201,3 +201,49 @@ def test_bad_shift(shift: float) -> None:
 
 def test_a_span_can_be_extended() -> None:
     assert replace(requests_at(0.0), span_s=120.0).span_s == 120.0
+
+
+def of_two_tenants() -> Requests:
+    return replace(
+        requests_at(0.0, 10.0, 20.0, 30.0),
+        client=np.array([1, 0, 1, 1]),
+        client_names=("a", "b"),
+    )
+
+
+def test_tenants_follow_their_requests() -> None:
+    requests = of_two_tenants()
+    assert requests.client is not None
+    assert requests.client.dtype == np.int32
+    for part in (requests.within(5.0, 25.0), requests.take(slice(1, 3))):
+        assert part.client is not None
+        assert part.client.tolist() == [0, 1]
+        assert part.client_names == ("a", "b")
+    assert requests.of_clients([0]).prompt_tokens.tolist() == [2]
+    scaled = superpose(requests, 3.5, seed=0, max_shift_s=40.0)
+    assert scaled.client is not None
+    # prompt tokens number the requests
+    assert (scaled.client == requests.client[scaled.prompt_tokens - 1]).all()
+
+
+def test_what_is_absent_stays_absent() -> None:
+    scaled = superpose(requests_at(0.0, 3.0), 2.5, seed=1, max_shift_s=9.0).within(0.0, 50.0)
+    assert scaled.client is scaled.prefix_hit_tokens is scaled.prefix_parent is None
+    assert scaled.client_names == ()
+    with pytest.raises(ValueError, match="name no tenants"):
+        scaled.of_clients([0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"client": np.array([0, 1, 2, 0])}, r"client\[2\]: 2 is no place in the 2 client_names"),
+        ({"client": np.array([0, -1, 0, 0])}, r"client\[1\]: -1"),
+        ({"client": np.array([0, 1])}, "client: 2 values for 4"),
+        ({"client": np.array(["a"] * 4)}, "client: whole numbers expected"),
+        ({"client": None}, "client_names: there are names and no client column"),
+    ],
+)
+def test_bad_tenants(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(of_two_tenants(), **change)  # type: ignore[arg-type]

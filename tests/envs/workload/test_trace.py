@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -176,3 +177,80 @@ def test_public_traces(traces_dir: Path, name: str, requests: int, span_s: float
     trace = load_trace(traces_dir / name)
     assert len(trace) == requests
     assert trace.span_s == span_s
+
+
+OPTIONAL = HEADER.strip() + ",client,prefix_hit_tokens,prefix_parent\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_optional_columns(tmp_path: Path, ending: str) -> None:
+    text = OPTIONAL + "0,5,1,web,0,-1\n1,5,1,batch,3,0\n2,5,1,web,5,1\n"
+    path = write(tmp_path, text)
+    if ending == "parquet":
+        table = pa.csv.read_csv(path)
+        path = tmp_path / "t.parquet"
+        pq.write_table(table, path)
+    requests = load_trace(path)
+    assert requests.client is not None
+    assert requests.client.tolist() == [1, 0, 1]
+    assert requests.client_names == ("batch", "web")
+    assert requests.prefix_hit_tokens is not None
+    assert requests.prefix_hit_tokens.tolist() == [0, 3, 4]  # the last token is computed anew
+    assert requests.prefix_parent is not None
+    assert requests.prefix_parent.tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tenants_that_are_numbers_sort_as_numbers(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path, HEADER.strip() + ",client\n0,5,1,10\n1,5,1,9\n2,5,1,10\n")
+    if ending == "parquet":
+        table = pa.csv.read_csv(path)
+        path = tmp_path / "t.parquet"
+        pq.write_table(table, path)
+    requests = load_trace(path)
+    assert requests.client_names == ("9", "10")
+    assert requests.client is not None
+    assert requests.client.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [
+        ("0,5,1,a,0,-1\n1,5,1,,0,-1\n", ["row 2, client", "no value", "tenant"]),
+        ("0,5,1,a,0,-1\n1,5,1,a,6,0\n", ["prefix_hit_tokens[1]", "6", "from 0"]),
+        ("0,5,1,a,0,-1\n1,5,1,a,2,1\n", ["prefix_parent[1]", "1", "earlier"]),
+        ("0,5,1,a,0,-1\n1,5,1,a,2.5,0\n", ["row 2, prefix_hit_tokens", "2.5"]),
+        ("0,5,1,a,0,-1\n1,5,1,a,x,0\n", ["row 2, prefix_hit_tokens", "'x' is not a number"]),
+    ],
+)
+def test_bad_optional_columns(tmp_path: Path, rows: str, parts: list[str]) -> None:
+    path = write(tmp_path, OPTIONAL + rows)
+    with pytest.raises(TraceError, match=r"^[^\n]+$") as caught:
+        load_trace(path)
+    for part in [str(path), *parts]:
+        assert part in str(caught.value)
+
+
+def test_a_prefix_column_does_not_stand_alone(tmp_path: Path) -> None:
+    path = write(tmp_path, HEADER.strip() + ",prefix_hit_tokens\n0,5,1,0\n1,5,1,3\n")
+    with pytest.raises(TraceError, match="prefix_hit_tokens stands alone"):
+        load_trace(path)
+
+
+def test_public_prefix_columns(traces_dir: Path) -> None:
+    """What the folder's README says of prefix reuse: an upper bound, and who brought it last."""
+    trace = load_trace(traces_dir / "mooncake-conversation-h1.csv.gz")
+    assert trace.prefix_hit_tokens is not None
+    assert trace.prefix_parent is not None
+    assert trace.prefix_hit_tokens[:4].tolist() == [0, 512, 512, 512]
+    assert trace.prefix_parent[:4].tolist() == [-1, 0, 1, 2]
+    assert (trace.prefix_hit_tokens < trace.prompt_tokens).all()
+    reused = trace.prefix_hit_tokens.sum() / trace.prompt_tokens.sum()
+    assert reused == pytest.approx(0.347, abs=0.001)
+
+
+def test_public_tenants(traces_dir: Path) -> None:
+    trace = load_trace(traces_dir / "servegen-tenants-24h.parquet")
+    assert len(trace.client_names) == 12
+    assert trace.client is not None
+    assert np.bincount(trace.client).min() == 18_789

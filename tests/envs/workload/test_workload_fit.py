@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from gatepilot.envs.workload import fit as fit_module
+from gatepilot.envs.workload import fit_bursts as fit_bursts_module
 from gatepilot.envs.workload.arrivals import (
     GapLaw,
     Pieces,
@@ -12,8 +14,11 @@ from gatepilot.envs.workload.arrivals import (
     local_dispersion,
     renewal_arrivals,
 )
-from gatepilot.envs.workload.fit import fit_model
-from gatepilot.envs.workload.model import Facts
+from gatepilot.envs.workload.bootstrap import Burstiness
+from gatepilot.envs.workload.bursts import Bursts
+from gatepilot.envs.workload.fit import default_bins, fit_model
+from gatepilot.envs.workload.lengths import LengthLaw, QuantileTable
+from gatepilot.envs.workload.model import Facts, Group, WorkloadModel
 from gatepilot.envs.workload.request import Requests
 
 FACTS = Facts("toy", "a toy", "nothing", "nowhere", "none", "nobody")
@@ -36,7 +41,7 @@ def renewal(law: GapLaw, cv: float, rate_rps: float, span_s: float, seed: int = 
     [("gamma", 2.0, 0.15), ("weibull", 2.5, 0.15), ("gamma", 0.4, 0.3)],
 )
 def test_recovers_rate_and_burstiness(law: GapLaw, cv: float, tolerance: float) -> None:
-    data = renewal(law, cv, 5.0, 12_000.0)
+    data = renewal(law, cv, 5.0, 12_000.0, seed=1)  # a sample near what is expected
     model = fit_model(data, FACTS, bins=20)
     assert model.mean_rate_rps == pytest.approx(data.mean_rate_rps, rel=1e-5)
     drawn = [model.sample(0, 12_000, s).arrival_s for s in range(8)]
@@ -51,20 +56,109 @@ def test_poisson_stays_poisson() -> None:
     assert np.median(model.groups[0].gap_cv) == pytest.approx(1.0, abs=0.1)
 
 
-def test_labels_make_groups() -> None:
+@pytest.fixture
+def rough_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit that looks at few trials and at no bursts, where neither matters."""
+
+    def unchanged(model: WorkloadModel, *_: object) -> WorkloadModel:
+        return model
+
+    monkeypatch.setattr(fit_module, "_TRIAL_REQUESTS", 1)
+    monkeypatch.setattr(fit_module, "_with_bursts", unchanged)
+
+
+@pytest.mark.usefixtures("rough_fit")
+def test_tenants_make_groups() -> None:
     one, two = renewal("gamma", 1.0, 2.0, 2000.0), renewal("gamma", 1.0, 4.0, 2000.0, seed=1)
     arrival_s = np.concatenate([one.arrival_s, two.arrival_s])
     order = np.argsort(arrival_s)
     labels = np.repeat([3, 9], [len(one), len(two)])[order]
     tokens = np.where(labels == 3, 10, 1000)
-    model = fit_model(
-        Requests(arrival_s[order], tokens, tokens, 2000.0), FACTS, bins=4, labels=labels
+    data = Requests(
+        arrival_s[order],
+        tokens,
+        tokens,
+        2000.0,
+        client=(labels == 9).astype(int),
+        client_names=("3", "9"),
     )
+    model = fit_model(data, FACTS, bins=4, by_client=True)
     assert [group.label for group in model.groups] == ["3", "9"]
     drawn = model.sample(0, 2000, 0)
     assert set(drawn.prompt_tokens.tolist()) == {10, 1000}
     assert (drawn.prompt_tokens == drawn.output_tokens).all()
     assert (drawn.prompt_tokens == 10).mean() == pytest.approx(1 / 3, abs=0.04)
+
+
+def of_tenants(counts: list[int]) -> Requests:
+    """Poisson tenants named t0, t1, ..., each with prompts of its own length."""
+    rng = np.random.default_rng(0)
+    client = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    arrival_s = np.sort(rng.uniform(0, 2000.0, client.size))
+    tokens = 10 ** (client + 1)
+    names = tuple(f"t{i}" for i in range(len(counts)))
+    return Requests(arrival_s, tokens, tokens, 2000.0, client=client, client_names=names)
+
+
+@pytest.mark.usefixtures("rough_fit")
+def test_the_busiest_tenants_have_groups_of_their_own() -> None:
+    data = of_tenants([40, 900, 25, 700])
+    model = fit_model(data, FACTS, bins=2, by_client=True, most_groups=3)
+    assert [group.label for group in model.groups] == ["t1", "t3", "others"]
+    assert model.mean_rate_rps == pytest.approx(data.mean_rate_rps)
+    others = model.sample(0, 2000, 0).of_clients([2])
+    assert set(others.prompt_tokens.tolist()) == {10, 1000}
+    everyone = fit_model(data, FACTS, bins=2, by_client=True, most_groups=4)
+    assert [group.label for group in everyone.groups] == ["t0", "t1", "t2", "t3"]
+
+
+def test_bins_that_are_chosen() -> None:
+    data = renewal("gamma", 1.0, 5.0, 6000.0)
+    assert default_bins(data) == 40  # 150 s
+    assert default_bins(renewal("gamma", 1.0, 0.1, 6000.0)) in (2, 3)  # 200 requests
+    assert default_bins(data.within(0.0, 10.0)) == 1
+
+
+def switching(bursts: Bursts, rate_rps: float, span_s: float, cv: float = 1.0) -> Requests:
+    """A sample of a model with one switching group."""
+    one = QuantileTable(np.array([0.0, 1.0]), np.array([5.0, 5.0]))
+    group = Group(
+        "g",
+        np.full(4, rate_rps),
+        "gamma",
+        np.full(4, cv),
+        LengthLaw(one, one, 0.0),
+        bursts,
+    )
+    return WorkloadModel(FACTS, span_s, (group,)).sample(0.0, span_s, 1)
+
+
+def test_a_coarse_search_finds_silences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_bursts_module, "_STEPS", ((0.4, 1), (0.4, 1), (0.2, 1)))
+    data = switching(Bursts(8.0, 30.0, 0.3), 3.0, 3000.0)
+    wanted = Burstiness.of(data.arrival_s, 3000.0, (1.0, 15.0, 60.0))
+    found = fit_bursts_module.fit_bursts(data.arrival_s, 3000.0, np.full(2, 3.0), wanted, 0)
+    assert found.bursts is not None
+    assert found.bursts.quiet_s > 5
+    assert found.seen == pytest.approx(wanted.values, rel=0.4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "bursts", [Bursts(8.0, 30.0, 0.5), Bursts(40.0, 0.0, 0.6)], ids=["on and off", "wandering"]
+)
+def test_bursts_are_found_where_gaps_cannot_explain_the_data(bursts: Bursts) -> None:
+    data = switching(bursts, 3.0, 8000.0)
+    model = fit_model(data, FACTS, bins=4)
+    found = model.groups[0].bursts
+    assert found is not None
+    assert found.busy_share == pytest.approx(bursts.busy_share, rel=0.4)
+    drawn = [model.sample(0, 8000, s).arrival_s for s in range(40)]
+    for window_s in (1.0, 15.0, 60.0):
+        wanted = local_dispersion(data.arrival_s, 8000, window_s)
+        seen = np.mean([local_dispersion(a, 8000, window_s) for a in drawn])
+        assert seen == pytest.approx(wanted, rel=0.15)
 
 
 def test_empty_bins_stay_empty() -> None:
@@ -85,8 +179,12 @@ def test_bad_arguments() -> None:
     data = renewal("gamma", 1.0, 1.0, 500.0)
     with pytest.raises(ValueError, match="bins: 0"):
         fit_model(data, FACTS, bins=0)
-    with pytest.raises(ValueError, match="labels: 3 for"):
-        fit_model(data, FACTS, bins=2, labels=np.zeros(3, dtype=np.int64))
+    with pytest.raises(ValueError, match="name no tenants"):
+        fit_model(data, FACTS, bins=2, by_client=True)
+    with pytest.raises(ValueError, match="most_groups: 0"):
+        fit_model(of_tenants([300]), FACTS, bins=2, by_client=True, most_groups=0)
+    with pytest.raises(ValueError, match="length_points: 1"):
+        fit_model(data, FACTS, bins=2, length_points=1)
     with pytest.raises(ValueError, match="too few"):
         fit_model(data.within(0.0, 3.0), FACTS, bins=2)
     assert math.isclose(data.span_s, 500.0)

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepilot.envs.workload.arrivals import GAP_LAWS, MAX_CV, MIN_CV, local_dispersion
-from gatepilot.envs.workload.lengths import LengthLaw
+from gatepilot.envs.workload.arrivals import (
+    GAP_LAWS,
+    MAX_CV,
+    MIN_CV,
+    GapLaw,
+    gap_parameters,
+    local_dispersion,
+    shape_cv,
+)
+from gatepilot.envs.workload.bursts import Bursts
+from gatepilot.envs.workload.lengths import LengthLaw, QuantileTable
 from gatepilot.envs.workload.model import (
     Facts,
     Group,
@@ -26,7 +35,9 @@ POINTS = np.array([0.0, 0.5, 1.0])
 
 def lengths(prompt: float, output: float) -> LengthLaw:
     """Lengths around a middle that tells groups apart."""
-    return LengthLaw(POINTS, prompt * np.array([0.5, 1, 2]), output * np.array([0.5, 1, 2]), 0.3)
+    around = np.array([0.5, 1, 2])
+    prompts, outputs = (QuantileTable(POINTS, middle * around) for middle in (prompt, output))
+    return LengthLaw(prompts, outputs, 0.3)
 
 
 def toy(*, cv: float = 1.0, span_s: float = 1000.0) -> WorkloadModel:
@@ -117,16 +128,19 @@ def test_bad_sample_arguments(arguments: tuple[float, float, int], message: str)
 def models(draw: st.DrawFn) -> WorkloadModel:
     bins = draw(st.integers(1, 4))
     numbers = st.floats(0, 100)
+    laws = st.sampled_from(GAP_LAWS)
+    bursts = st.builds(Bursts, st.floats(0.1, 1e4), st.floats(0, 1e4), st.floats(0, 5))
     cvs = st.floats(MIN_CV, MAX_CV)
     groups = draw(
         st.lists(
             st.builds(
                 Group,
-                st.text(max_size=5),
+                st.uuids().map(str),
                 st.lists(numbers, min_size=bins, max_size=bins).map(np.array),
-                st.sampled_from(GAP_LAWS),
+                laws | st.lists(laws, min_size=bins, max_size=bins).map(tuple),
                 st.lists(cvs, min_size=bins, max_size=bins).map(np.array),
                 st.just(lengths(draw(st.floats(2, 1e4)), 7)),
+                st.none() | bursts,
             ),
             min_size=1,
             max_size=3,
@@ -144,6 +158,9 @@ def test_json_round_trip(model: WorkloadModel) -> None:
     assert again.facts == model.facts
     assert again.span_s == model.span_s
     assert again.mean_rate_rps == model.mean_rate_rps
+    assert [group.bursts for group in again.groups] == [group.bursts for group in model.groups]
+    one, two = (each.sample(0.0, model.span_s / 1e3, 1) for each in (model, again))
+    assert one.arrival_s.tobytes() == two.arrival_s.tobytes()
 
 
 def test_round_trip_samples_the_same() -> None:
@@ -163,14 +180,34 @@ def test_round_trip_samples_the_same() -> None:
         (("licence",), None, ["x.json: licence: missing key"]),
         (("groups",), [], ["x.json: groups: at least one"]),
         (("groups",), [3], ["x.json: groups.0", "object"]),
-        (("probabilities",), ["a"], ["x.json: probabilities", "list of numbers"]),
+        (("groups", 1, "label"), "short", ["x.json: groups.1.label: 'short' appears twice"]),
+        (("groups", 0, "bursts"), 3, ["groups.0.bursts", "object"]),
+        (("groups", 0, "bursts"), {"busy_s": 1}, ["groups.0.bursts.quiet_s: missing key"]),
+        (
+            ("groups", 0, "bursts"),
+            {"busy_s": 0, "quiet_s": 1, "level_cv": 1},
+            ["groups.0.bursts.busy_s: 0"],
+        ),
+        (
+            ("groups", 0, "bursts"),
+            {"busy_s": "1", "quiet_s": 1, "level_cv": 1},
+            ["groups.0.bursts.busy_s: '1' is not a number"],
+        ),
+        (("groups", 1, "gap_law"), ["gamma"], ["groups.1.gap_law: 1 values for 2 bins"]),
+        (("groups", 1, "gap_law"), ["gamma", "x"], ["groups.1.gap_law: 'x'"]),
         (("groups", 1, "gap_law"), "pareto", ["groups.1.gap_law: 'pareto'", "gamma, weibull"]),
         (("groups", 1, "gap_cv"), [1.0, 0.0], ["groups.1.gap_cv", "[0.1, 20.0]"]),
-        (("groups", 1, "gap_cv"), [1.0], ["groups.1.gap_cv: 1 values for 2 bins"]),
+        (("groups", 1, "gap_cv"), [1.0, 1, 1], ["groups.1.gap_cv: 3 values for 2 bins"]),
         (("groups", 0, "rate_rps"), [1.0, -1.0], ["groups.0.rate_rps"]),
         (("groups", 0, "rate_rps"), [1.0, "x"], ["groups.0.rate_rps", "list of numbers"]),
         (("groups", 0, "rate_rps"), None, ["groups.0.rate_rps: missing key"]),
-        (("groups", 0, "prompt_tokens"), [1, 2], ["groups.0.prompt_tokens: 2 values for 3"]),
+        (("groups", 0, "prompt_tokens"), [1, 2], ["groups.0.prompt_tokens", "object"]),
+        (
+            ("groups", 0, "prompt_tokens", "tokens"),
+            [1, 2],
+            ["groups.0.prompt_tokens.tokens: 2 values for 3"],
+        ),
+        (("groups", 0, "output_tokens", "probabilities"), ["a"], ["output_tokens.probabilities"]),
         (("groups", 0, "rank_correlation"), 2, ["groups.0.rank_correlation"]),
     ],
 )
@@ -195,7 +232,7 @@ def test_no_json_and_no_model() -> None:
         parse_model("{", where="x.json")
     with pytest.raises(ValueError, match=r"servegen_tenants: unknown .* mean servegen-tenants\?"):
         load_model("servegen_tenants")
-    with pytest.raises(ValueError, match=r"zzz: unknown workload model; known: azure-conv-2023"):
+    with pytest.raises(ValueError, match=r"zzz: unknown workload model; known: azure-code-2023"):
         load_model("zzz")
     with pytest.raises(ValueError, match=r"none\.json: cannot be read"):
         load_model("none.json")
@@ -210,4 +247,49 @@ def test_a_million_requests_do_not_take_long() -> None:
 
 
 def test_shipped_names() -> None:
-    assert model_names() == ("azure-conv-2023", "servegen-tenants")
+    assert model_names() == (
+        "azure-code-2023",
+        "azure-conv-2023",
+        "mooncake-conversation",
+        "servegen-m-large",
+        "servegen-m-mid",
+        "servegen-r1",
+        "servegen-tenants",
+    )
+
+
+def test_requests_name_their_groups() -> None:
+    requests = toy().sample(0.0, 1000.0, seed=1, rate_scale=2.5)
+    assert requests.client is not None
+    assert requests.client_names == ("short", "long")
+    assert ((requests.prompt_tokens >= 500) == (requests.client == 1)).all()
+
+
+def test_arrivals_alone_are_those_of_a_sample() -> None:
+    model = toy(cv=3)
+    arrival_s, owner = model.arrivals(np.random.default_rng(4), 100.0, 900.0, 1.5)
+    requests = model.sample(100.0, 900.0, 4, 1.5)
+    assert arrival_s.tobytes() == requests.arrival_s.tobytes()
+    assert requests.client is not None
+    assert owner.tolist() == requests.client.tolist()
+
+
+def test_laws_of_each_bin_are_those_of_the_bin() -> None:
+    """A law a bin gives what one law for all gives in that bin."""
+    both: tuple[GapLaw, GapLaw] = ("gamma", "weibull")
+    cvs = np.array([3.0, 3.0])
+    mixed = gap_parameters(both, cvs)
+    gamma, weibull = (gap_parameters(law, cvs) for law in both)
+    for place in (0, 1):
+        assert mixed[place].tolist() == [gamma[place][0], weibull[place][1]]
+
+
+@pytest.mark.parametrize("law", GAP_LAWS)
+def test_cv_of_a_shape(law: GapLaw) -> None:
+    """The shape's cv against a sample of NumPy's own law."""
+    rng = np.random.default_rng(0)
+    for shape in (0.4, 1.0, 2.5):
+        drawn = rng.gamma(shape, size=400_000) if law == "gamma" else rng.weibull(shape, 400_000)
+        wanted = shape_cv(law, np.array([shape]))[0]
+        assert wanted == pytest.approx(drawn.std() / drawn.mean(), rel=0.03)
+    assert shape_cv(law, np.array([1e-6]))[0] == MAX_CV

@@ -1,0 +1,168 @@
+"""Fits to closed-loop rows: known coefficients, published ones, files."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from gatepilot.envs.profiles.fit import MeasuredRow, fit_step, load_rows
+from gatepilot.envs.profiles.profile import parse_profile
+from gatepilot.envs.profiles.step import StepModel
+from gatepilot.experiments.silicon_rows import FILE_NAME, load_silicon_rows, runs_of
+
+DENSE = StepModel(0.012, 4e-5, 5e-8, 7e-5)
+EXPERTS = StepModel(0.004, 4e-5, 2e-9, 2.5e-5, 0.008, 4 / 128)
+SHAPES = [(128, 1024), (1024, 1024), (8192, 512)]
+
+
+def rows_of(step: StepModel, noise: float = 0.0) -> list[MeasuredRow]:
+    """What the identity says, with relative noise."""
+    rng = np.random.default_rng(1)
+    return [
+        MeasuredRow(c, p, o, float(step.tpot_s(c, p, o)) * float(rng.normal(1, noise)), math.nan)
+        for c in (4, 8, 16, 32, 64)
+        for p, o in SHAPES
+    ]
+
+
+@pytest.mark.parametrize("step", [DENSE, EXPERTS])
+def test_known_coefficients_come_back(step: StepModel) -> None:
+    found = fit_step(rows_of(step), expert_share=step.expert_share)
+    np.testing.assert_allclose(found.coefficients, step.coefficients, rtol=1e-6)
+    assert found.expert_share == step.expert_share
+
+
+def test_shorter_lengths_than_nominal() -> None:
+    rows = rows_of(DENSE)
+    nominal = [
+        dataclasses.replace(
+            row, prompt_tokens=row.prompt_tokens * 2, output_tokens=row.output_tokens * 2
+        )
+        for row in rows
+    ]
+    found = fit_step(nominal, length_share=0.5)
+    np.testing.assert_allclose(found.coefficients, DENSE.coefficients, rtol=1e-6)
+
+
+def test_relative_errors_are_least_by_another_method() -> None:
+    rows = rows_of(DENSE, noise=0.05)
+    tpot_s = np.array([row.tpot_s for row in rows])
+
+    def loss(step: StepModel) -> float:
+        found = step.tpot_s(*_columns(rows))
+        return float(np.square(found / tpot_s - 1).sum())
+
+    best = fit_step(rows)
+    scale = DENSE.coefficients
+    found = minimize(
+        lambda x: loss(StepModel.of_coefficients(np.abs(x) * scale, 0.0)),
+        np.ones(4),
+        method="Nelder-Mead",
+        options={"maxfev": 4000, "xatol": 1e-6, "fatol": 1e-12},
+    )
+    assert loss(best) <= found.fun + 1e-9
+    np.testing.assert_allclose(best.coefficients, np.abs(found.x) * scale, rtol=0.02)
+
+
+def test_no_coefficient_is_below_zero() -> None:
+    rows = [
+        dataclasses.replace(row, tpot_s=row.tpot_s - 3e-5 * row.concurrency)
+        for row in rows_of(StepModel(0.02, 0.0, 1e-8, 1e-6))
+    ]
+    assert fit_step(rows).coefficients.min() == 0.0
+
+
+def test_rows_that_say_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="4 rows: a fit of four coefficients needs 5 or more"):
+        fit_step(rows_of(DENSE)[:4])
+    proportional = [MeasuredRow(c, 100, 100, 1e-3 * c, math.nan) for c in (1, 2, 3, 4, 5)]
+    with pytest.raises(ValueError, match="leave an iteration without a duration"):
+        fit_step(proportional)
+
+
+def test_the_published_coefficients_follow_from_the_measured_rows(traces_dir: Path) -> None:
+    """The identity on nominal lengths, which is how profiles.json says it was fitted."""
+    facts = json.loads((traces_dir / "profiles.json").read_text())
+    silicon = load_silicon_rows(traces_dir / FILE_NAME)
+    compared = 0
+    for entry in facts["profiles"]:
+        if entry["kind"] != "measured-fit" or entry["model"] == "gpt-oss-120b":
+            continue  # its rows stand several times in the published fit
+        profile = parse_profile(entry, where="profiles.json", name=entry["id"])
+        free, bound = runs_of([row for row in silicon if row.matches(profile)], profile)
+        assert len(bound) == entry["fit"]["n_kv_bound_points_excluded"]
+        if entry["fit"]["n_outliers_dropped"]:
+            continue
+        assert len(free) == entry["fit"]["n_points"]
+        found = fit_step([run.row for run in free])
+        published = parse_profile(entry, where="", name="").step
+        np.testing.assert_allclose(found.coefficients, published.coefficients, rtol=2e-3, atol=2e-9)
+        compared += 1
+    assert compared > 30
+
+
+def test_a_file_of_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "output_tokens,prompt_tokens,concurrency,tpot_s,ttft_s,who\n"
+        "128,1024,8,0.0123,0.4,me\n"
+        "256.0,2048,16,0.02,,you\n"
+    )
+    first, second = load_rows(path)
+    assert first == MeasuredRow(8, 1024, 128, 0.0123, 0.4)
+    assert (second.concurrency, second.output_tokens) == (16, 256)
+    assert math.isnan(second.ttft_s)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("concurrency,prompt_tokens,output_tokens\n", "no column tpot_s; expected concurrency,"),
+        ("", "no column concurrency"),
+        (
+            "concurrency,prompt_tokens,output_tokens,tpot_s\n8,0,1,1\n",
+            "line 2: prompt_tokens: '0' is not a number above 0",
+        ),
+        (
+            "concurrency,prompt_tokens,output_tokens,tpot_s\n8.5,1,1,1\n",
+            "line 2: concurrency: 8.5 is not a whole number",
+        ),
+        (
+            "concurrency,prompt_tokens,output_tokens,tpot_s\n8,1,1,fast\n",
+            "line 2: tpot_s: 'fast' is not a number above 0",
+        ),
+        (
+            "concurrency,prompt_tokens,output_tokens,tpot_s\n8,1,1\n",
+            "line 2: tpot_s: None is not a number above 0",
+        ),
+        (
+            "concurrency,prompt_tokens,output_tokens,tpot_s,ttft_s\n8,1,1,1,nan\n",
+            "line 2: ttft_s: 'nan' is not a number above 0",
+        ),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
+        load_rows(path)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_rows(tmp_path / "none.csv")
+
+
+def _columns(rows: Sequence[MeasuredRow]) -> tuple[list[int], list[int], list[int]]:
+    return (
+        [row.concurrency for row in rows],
+        [row.prompt_tokens for row in rows],
+        [row.output_tokens for row in rows],
+    )

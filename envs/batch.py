@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .episodes import draw_faults, engine_params, most_faults
+from .episodes import (
+    draw_episode,
+    engine_params,
+    most_faults,
+    most_metric_faults,
+    most_surge_copies,
+)
 from .reward_fn import RewardFn
 from .scenario import Scenario, ScenarioError
 from .schema.action import Ints, decode
@@ -24,8 +30,19 @@ from .schema.settings import (
     THRESHOLD_STEP_PERCENT,
     Limits,
 )
-from .sim.engine import POOL, Engine, most_in_window, no_limit
+from .sim.engine import COUNTERS, Engine
+from .sim.params import no_limit
+from .sim.state import PARTS
 from .workload.request import Requests
+
+_COUNTED = tuple(name for name in COUNTERS if name not in ("billed_s", "first_tokens"))
+"""Counters whose change is a tick's info."""
+_SHARES = {
+    f"{quantile}_{part}": (q, k)
+    for q, quantile in enumerate(("p95", "p99"))
+    for k, part in enumerate(PARTS)
+}
+"""Names of the latency shares, and where they stand in the engine's attribution."""
 
 
 @dataclass(slots=True)
@@ -42,7 +59,10 @@ class BatchStep:
     """`(n,)`: the episode's last tick. An episode never terminates."""
     info: dict[str, NDArray[Any]]
     """`(n,)` each: `violation`, `billed_replica_s`; this tick's counts `arrived`, `ok`, `error`,
-    `timeout`, `shed`; `clamped_replicas`, `clamped_threshold`."""
+    `timeout`, `shed`, `prompt_tokens` and of these `prefix_hit_tokens`, first tokens by heat class
+    `cool` (< 0.1 s), `warm` (< 0.5 s), `hot` (< 2 s), `burning`; `p95_queue`, `p95_prefill`,
+    `p95_cold_start`, `p95_retry`, `p95_timeout` and the same for `p99`: shares in what the tail of
+    this tick's latency waited, NaN without any; `clamped_replicas`, `clamped_threshold`."""
 
 
 class GatewayBatch:
@@ -105,15 +125,15 @@ class GatewayBatch:
         )
         self._check_spans(split)
         params = engine_params(scenario)
-        # samples are dropped at the end of the warm-up and of each tick
-        sampled_s = max(params.window_s + self.tick_s, scenario.control.warmup_s)
         self._engine = Engine(
             params,
             self._requests,
             n_envs,
             max_replicas=self.limits.max_replicas,
             faults=most_faults(scenario.faults, self.episode_s),
-            samples=POOL + max(most_in_window(r, sampled_s) for r in self._requests),
+            metric_faults=most_metric_faults(scenario.faults, self.episode_s),
+            surge_copies=most_surge_copies(scenario.faults),
+            sampled_s=max(params.window_s + self.tick_s, scenario.control.warmup_s),
             threads=min(threads or os.cpu_count() or 1, n_envs),
         )
         self._seeds = np.random.SeedSequence(seed)
@@ -193,13 +213,13 @@ class GatewayBatch:
             workloads = np.zeros(len(which), np.int64)
         starts = np.empty(len(which))
         engine_seeds = np.empty(len(which), np.uint64)
-        faults = []
+        faults, metric_faults = [], []
         for k, sequence in enumerate(sequences):
-            rng = np.random.default_rng(sequence)
             room_s = self._requests[workloads[k]].span_s - self.episode_s
-            starts[k] = rng.uniform(0.0, room_s)
-            engine_seeds[k] = rng.integers(0, 1 << 64, dtype=np.uint64)
-            faults.append(draw_faults(self.scenario.faults, self.episode_s, rng))
+            drawn = draw_episode(self.scenario, sequence, room_s=room_s, episode_s=self.episode_s)
+            starts[k], engine_seeds[k] = drawn.start_s, drawn.engine_seed
+            faults.append(drawn.faults)
+            metric_faults.append(drawn.metric_faults)
         if starts_s is not None:
             starts[:] = starts_s
         self.replicas[which] = self.scenario.cluster.start_replicas
@@ -213,6 +233,7 @@ class GatewayBatch:
             replicas=self.replicas,
             threshold_percent=self.threshold_steps * THRESHOLD_STEP_PERCENT,
             faults=faults,
+            metric_faults=metric_faults,
         )
         self._counters = self._engine.counters
         self._ticks[which] = 0
@@ -277,10 +298,9 @@ class GatewayBatch:
         self._history[:, -1] = self.seen
         parts = self._reward_fn(before, scale_choice, self.truth)
         old, self._counters = self._counters, self._engine.counters
-        counted = {
-            name: self._counters[name] - old[name]
-            for name in ("arrived", "ok", "error", "timeout", "shed")
-        }
+        counted = {name: self._counters[name] - old[name] for name in _COUNTED}
+        tail = self._engine.attribution
+        shares = {name: tail[:, q, part].copy() for name, (q, part) in _SHARES.items()}
         return BatchStep(
             observation=self._observations(),
             reward=np.sum(list(parts.values()), axis=0),
@@ -290,6 +310,7 @@ class GatewayBatch:
                 "violation": parts["violation"] < 0,
                 "billed_replica_s": self._counters["billed_s"] - old["billed_s"],
                 **counted,
+                **shares,
                 **clamped,
             },
         )

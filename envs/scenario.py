@@ -19,13 +19,14 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
+from .fault_spec import FaultSpec
+from .profiles.memory import memory_problem
 from .profiles.profile import load_profile
 from .scenario_file import ScenarioError, first_problem, read_yaml, to_json
 from .scenario_spec import (
     SPEC_CONFIG,
     ClusterSpec,
     ControlSpec,
-    FaultSpec,
     GatewaySpec,
     Splits,
     TelemetrySpec,
@@ -108,6 +109,8 @@ class Scenario:
                 load_model(self.workload.model)
             except ValueError as error:
                 raise ValueError(f"workload.model: {error}") from error
+        self._check_memory()
+        self._check_faults()
         from_s, to_s = self.range_s
         if from_s >= to_s:
             raise ValueError(
@@ -137,6 +140,49 @@ class Scenario:
                     f"splits.{later}: [{after[0]}, {after[1]}] overlaps {earlier} "
                     f"[{before[0]}, {before[1]}]; splits must be disjoint"
                 )
+
+    def _check_memory(self) -> None:
+        """Raises ValueError where the profile or the model's prompts find no room."""
+        problem = memory_problem(load_profile(self.profile), self.kv_capacity_tokens)
+        if problem is not None:
+            raise ValueError(f"profile: {self.profile}: {problem}")
+        longest = self.workload.max_prompt_tokens
+        if self.workload.model is not None:
+            offered = load_model(self.workload.model).longest_prompt_tokens
+            longest = offered if longest is None else min(offered, longest)
+        if longest is not None:
+            self.check_prompt(longest)
+
+    def check_prompt(self, longest_tokens: int) -> None:
+        """Raises ValueError where so long a prompt can never be let into the KV cache."""
+        capacity = self.kv_capacity_tokens
+        if capacity is not None and longest_tokens > capacity:
+            raise ValueError(
+                f"workload.max_prompt_tokens: a prompt of {longest_tokens} tokens is longer than "
+                f"the KV cache of a replica ({capacity} tokens); leave longer ones out"
+            )
+
+    @property
+    def kv_capacity_tokens(self) -> int | None:
+        """Tokens that a replica's KV cache holds; None: not known, and not modelled."""
+        if self.cluster.kv_blocks is not None:
+            return self.cluster.kv_blocks * self.cluster.block_tokens
+        return load_profile(self.profile).kv_capacity_tokens
+
+    def _check_faults(self) -> None:
+        """Raises ValueError where a fault begins after the episode's end."""
+        episode_s = self.control.episode_ticks * self.control.tick_s
+        for i, fault in enumerate(self.faults):
+            if fault.start_s is not None and fault.start_s >= episode_s:
+                raise ValueError(
+                    f"faults.{i}.start_s: {fault.start_s} lies after the episode's end "
+                    f"({episode_s} s)"
+                )
+        if self.gateway.router == "dynamic_weight" and self.kv_capacity_tokens is None:
+            raise ValueError(
+                "gateway.router: dynamic_weight weighs the KV cache, whose size neither "
+                "cluster.kv_blocks nor the profile tells"
+            )
 
     @property
     def range_s(self) -> tuple[float, float]:
@@ -194,6 +240,11 @@ class Scenario:
             )
         if spec.max_prompt_tokens is not None:
             requests = requests.without_long_prompts(spec.max_prompt_tokens)
+        if len(requests) > 0:
+            try:
+                self.check_prompt(int(requests.prompt_tokens.max()))
+            except ValueError as error:
+                raise ScenarioError(f"{self.name}: {error}") from error
         return superpose(
             requests, spec.rate_scale, seed=superpose_seed, max_shift_s=spec.max_shift_s
         )

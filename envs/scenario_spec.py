@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
@@ -61,8 +61,12 @@ class ClusterSpec:
     initial_replicas: Count | None = None
     """Ready replicas at the start of an episode; None: three quarters of max_replicas, so that an
     episode seldom begins with a shortage that no policy has caused."""
+    start: Literal["cold", "cached", "warm", "lazy"] | None = None
+    """What a replica that is ordered has to do. `cold`: all of it. `cached`: weights and compiled
+    code are on the node. `warm`: a loaded standby is switched in. `lazy`: once its process is up it
+    takes requests, and loads with the first. Times are the profile's. None: `cold_start_s`."""
     cold_start_s: Seconds | None = None
-    """From order to ready; None: the profile's."""
+    """From order to ready, in place of a `start`; None: the profile's."""
     cold_start_spread: Share = 0.1
     """Relative spread of the cold start: uniform within +- this share."""
     max_num_seqs: Count = 128
@@ -73,9 +77,14 @@ class ClusterSpec:
     """KV blocks a replica has; None: the profile's KV capacity over block_tokens."""
     block_tokens: Count = 16
     """Tokens a KV block holds (vLLM's default)."""
+    prefix_cache: bool = True
+    """Whether a replica reuses prompt prefixes that it has computed (vLLM's default); only traces
+    that tell the prefixes have any."""
 
     def __post_init__(self) -> None:
         """Checks what concerns more than one key."""
+        if self.start is not None and self.cold_start_s is not None:
+            raise ValueError(f"cold_start_s: {self.start} has the profile's times; give one")
         if self.min_replicas > self.max_replicas:
             raise ValueError(
                 f"min_replicas: {self.min_replicas} must not exceed "
@@ -97,14 +106,42 @@ class ClusterSpec:
 
 
 @dataclass(frozen=True)
+class LimitsSpec:
+    """Rate limits in front of the replicas, off unless set; what they turn away gets 429."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    rate_rps: Annotated[float, Field(gt=0)] | None = None
+    """Requests a second that the gateway's token bucket lets in; None: no bucket."""
+    burst: Count = 200
+    """What the bucket holds (source documents, B11)."""
+    replica_rate_rps: Annotated[float, Field(gt=0)] | None = None
+    """The same for each replica's own bucket (source documents, B11: 50)."""
+    replica_burst: Count = 200
+    """What it holds."""
+    kv_rps: Annotated[float, Field(gt=0)] | None = None
+    """Base rate of the limit by mean KV-cache use: none below 50 %, base x max(0.3, 1 - use) up to
+    80 %, a tenth of the base above (source documents, C11: 100); None: off."""
+    error_adaptive: bool = False
+    """Whether `rate_rps` is cut by twice the error rate (source documents, D13)."""
+    interval_s: PositiveSeconds = 1.0
+    """How often the last two are set anew."""
+
+    def __post_init__(self) -> None:
+        """Checks what concerns more than one key."""
+        if self.error_adaptive and self.rate_rps is None:
+            raise ValueError("error_adaptive: needs rate_rps, the rate it cuts")
+
+
+@dataclass(frozen=True)
 class GatewaySpec:
     """Routing, breaker (Envoy's outlier detection), retries, timeouts, draining."""
 
     __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
 
-    router: Literal["round_robin", "random", "least_outstanding", "fewest_waiting"] = (
-        "least_outstanding"
-    )
+    router: Literal[
+        "round_robin", "random", "least_outstanding", "fewest_waiting", "dynamic_weight"
+    ] = "least_outstanding"
     """How a replica is chosen among those ready and not ejected."""
     threshold_steps: Annotated[int, Field(ge=1, le=19)] = 10
     """Breaker threshold at the start, in steps of 0.05."""
@@ -120,6 +157,17 @@ class GatewaySpec:
     """Cap of an ejection's length (Envoy's default)."""
     max_ejection_percent: Annotated[int, Field(ge=0, le=100)] = 50
     """Share of replicas that may be ejected at once, in percent as in Envoy."""
+    always_eject_one_host: bool = False
+    """Whether the first ejection disregards that share (off in current Envoy)."""
+    enforcing_percent: Annotated[int, Field(ge=0, le=100)] = 100
+    """Chance that an outlier found is ejected (Envoy's `enforcing_failure_percentage`)."""
+    max_ejection_jitter_s: Seconds = 0.0
+    """Most that is added to an ejection at random (Envoy's `max_ejection_time_jitter`)."""
+    consecutive_5xx: Annotated[int, Field(ge=0)] = 0
+    """Failures in a row that eject a replica at once, whatever the threshold; 0: off, so that the
+    threshold alone decides (Envoy's default is 5)."""
+    panic_percent: Annotated[int, Field(ge=0, le=100)] = 50
+    """Share of ready replicas left below which ejections are disregarded (Envoy's default)."""
     max_retries: Annotated[int, Field(ge=0)] = 1
     """Further attempts of a failed request, on another replica."""
     retry_budget_share: Share = 0.2
@@ -130,8 +178,25 @@ class GatewaySpec:
     """Pause before a retry (Envoy's base interval)."""
     request_timeout_s: PositiveSeconds = 600.0
     """A request that takes longer is an error."""
+    timeout_step_s: Seconds = 0.0
+    """Added to the timeout for each full `timeout_step_tokens` of the prompt above the first
+    (source documents, A1: 30 s, and 15 s for each 512 tokens above 512; twice that for 32B
+    models)."""
+    timeout_step_tokens: Count = 512
+    """See `timeout_step_s`."""
+    client_retries: Annotated[int, Field(ge=0)] = 0
+    """Times that a client whose request failed, timed out or was shed sends it again. These are new
+    requests to the gateway, outside its retry budget: what a retry storm is made of."""
+    client_retry_delay_s: PositiveSeconds = 1.0
+    """Pause of the client before it does."""
     max_outstanding: Annotated[int, Field(ge=0)] | None = None
     """Requests in the plant at once, over which arrivals are shed; None: no limit."""
+    max_waiting: Annotated[int, Field(ge=0)] | None = None
+    """Requests waiting for a place in a batch, over which arrivals are shed; None: no limit."""
+    max_pending: Annotated[int, Field(ge=0)] = 0
+    """Requests the gateway holds while no replica may be routed to; further ones fail (503)."""
+    limits: LimitsSpec = field(default_factory=LimitsSpec)
+    """Rate limits."""
     drain_min_s: Seconds = 30.0
     """Least deadline of a draining replica."""
 
@@ -202,29 +267,3 @@ class Splits:
             given = getattr(self, name)
             if given is not None and given[0] >= given[1]:
                 raise ValueError(f"{name}: [{given[0]}, {given[1]}] must start before it ends")
-
-
-@dataclass(frozen=True)
-class FaultSpec:
-    """One kind of fault, at a fixed time of the episode or at random times."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
-
-    kind: Literal["replica_errors", "brown_out"]
-    """`replica_errors`: one replica fails; `brown_out`: all fail alike, so ejecting is wrong."""
-    error_share: tuple[Share, Share]
-    """Bounds of the share of requests that fail, drawn anew for each onset."""
-    duration_s: PositiveSeconds
-    """How long a fault lasts."""
-    start_s: Seconds | None = None
-    """Onset in seconds from the episode's start; None: random onsets."""
-    mean_interval_s: PositiveSeconds | None = None
-    """Mean time between random onsets (exponential); None: one onset at start_s."""
-
-    def __post_init__(self) -> None:
-        """Checks what concerns more than one key."""
-        if (self.start_s is None) == (self.mean_interval_s is None):
-            raise ValueError("start_s: give either start_s or mean_interval_s")
-        low, high = self.error_share
-        if low > high:
-            raise ValueError(f"error_share: [{low}, {high}] must be [lowest, highest]")

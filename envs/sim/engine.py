@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +15,28 @@ from numpy.typing import NDArray
 from ..schema.fields import FIELDS, Rows
 from ..workload.request import Requests
 from .faults import Fault, packed_faults
+from .metric_faults import MetricFault, set_metric_faults
 from .params import NO_LIMIT, EngineParams
-from .simulator import reset_many, run_to_end, tick_many
-from .state import MAX_POOL, EngineState, Outcomes, Workload
+from .simulator import reset_many, run_to_end, show_many, tick_many
+from .state import (
+    MAX_POOL,
+    NONE,
+    STALE_SAMPLES,
+    EngineState,
+    Outcomes,
+    Workload,
+    no_outcomes,
+)
+from .stored_row import LOOKBACK_S
 
 POOL: Final = 1 << 16
 """Requests in flight one stepped gateway can hold; more are shed."""
+COUNTERS: Final = (
+    *("arrived", "first_tokens", "ok", "error", "timeout", "shed", "billed_s"),
+    *("prompt_tokens", "prefix_hit_tokens", "cool", "warm", "hot", "burning"),
+)
+"""What a gateway counts: requests by status, billed seconds, prompt tokens and how many of them
+came out of a prefix cache, first tokens by heat class (`HEAT_BOUNDS_S`)."""
 _MOST_RUNS: Final = 201
 """Most repetitions of a run for its time."""
 
@@ -59,15 +76,18 @@ def simulate(
     if replicas < 1:
         msg = f"replicas is {replicas}, expected 1 or more"
         raise ValueError(msg)
-    for name in ("breaker_interval_s", "scrape_interval_s"):
+    for name in ("breaker_interval_s", "scrape_interval_s", "client_retries", "error_limit"):
         if getattr(params, name) > 0:
             msg = f"{name} is {getattr(params, name)}, expected 0: a whole run has no end for it"
             raise ValueError(msg)
+    if params.router == "dynamic_weight" or params.kv_limit_rps < math.inf:
+        msg = "dynamic_weight and kv_limit_rps look at a clock: a whole run has no end for it"
+        raise ValueError(msg)
     if len(requests) >= MAX_POOL:
         msg = f"{len(requests)} requests: a run holds at most {MAX_POOL - 1}"
         raise ValueError(msg)
-    workload = _workload([requests])
-    outcomes = Outcomes.of_length(len(requests))
+    workload = _workload([requests], params.prefix_cache == 1)
+    outcomes = no_outcomes(len(requests))
     packed = params.packed()
     state = EngineState.allocate(
         1,
@@ -77,6 +97,7 @@ def simulate(
         faults=0,
         scrapes=1,
         samples=0,
+        prefix_rows=len(workload.prefix_parent),
     )
 
     def once(load: Workload) -> float:
@@ -84,8 +105,8 @@ def simulate(
         run_to_end(packed, state, load, outcomes, replicas, np.uint64(seed))
         return time.perf_counter() - start
 
-    empty = Workload(workload.arrival_s[:0], workload.prompt_tokens[:0], workload.output_tokens[:0])
-    once(empty)  # compiles
+    nothing = requests.take(slice(0, 0))
+    once(_workload([nothing], params.prefix_cache == 1))  # compiles
     times = [once(workload)]
     while len(times) < _MOST_RUNS and sum(times) < timing_s:
         times.append(once(workload))
@@ -107,7 +128,9 @@ class Engine:
         *,
         max_replicas: int,
         faults: int = 0,
-        samples: int,
+        metric_faults: int = 0,
+        surge_copies: int = 0,
+        sampled_s: float,
         threads: int = 1,
         periodic: bool = True,
         outcomes: bool = False,
@@ -121,14 +144,17 @@ class Engine:
             max_replicas: Most replicas a gateway is asked for. There is room for as many draining
                 ones.
             faults: Room for faults per gateway.
-            samples: Most first tokens in one telemetry window and tick.
+            metric_faults: Room for metric faults per gateway; without it they cost nothing.
+            surge_copies: Copies of the workload that surges may lay over it at once.
+            sampled_s: Longest time over which first tokens are kept: the telemetry window and a
+                tick, or the warm-up.
             threads: Threads over the gateways.
             periodic: Whether a workload begins anew after its span, or ends.
             outcomes: Whether the result of every request is kept (one gateway only).
         """
         self.n = n
         self._params = np.repeat(params.packed(), n)
-        self._workload = _workload(workloads)
+        self._workload = _workload(workloads, params.prefix_cache == 1)
         ends = np.cumsum([len(w) for w in workloads])
         self._rows = np.stack([ends - [len(w) for w in workloads], ends], axis=-1).astype(np.int64)
         self._spans = np.array([w.span_s if periodic else 0.0 for w in workloads])
@@ -139,9 +165,15 @@ class Engine:
             pool=POOL,
             faults=faults,
             scrapes=round(params.window_s / params.scrape_interval_s) + 1,
-            samples=samples,
+            samples=STALE_SAMPLES + _most_first_tokens(params, workloads, sampled_s, surge_copies),
+            surge_copies=surge_copies,
+            client_retries=params.client_retries > 0,
+            dynamic_weights=params.router == "dynamic_weight",
+            prefix_rows=len(self._workload.prefix_parent),
+            metric_faults=metric_faults,
+            remembered_scrapes=int(LOOKBACK_S / params.scrape_interval_s) + 2,
         )
-        self.outcomes = Outcomes.of_length(int(ends[-1]) if outcomes else 0)
+        self.outcomes: Outcomes = no_outcomes(int(ends[-1]) if outcomes else 0)
         self.seen: Rows = np.full((n, len(FIELDS)), np.nan)
         self.truth: Rows = np.full((n, len(FIELDS)), np.nan)
         parts = np.array_split(np.arange(n), threads)
@@ -159,6 +191,7 @@ class Engine:
         replicas: NDArray[np.int64],
         threshold_percent: NDArray[np.int64],
         faults: Sequence[Sequence[Fault]],
+        metric_faults: Sequence[Sequence[MetricFault]] | None = None,
     ) -> None:
         """Starts gateways anew and runs their warm-up.
 
@@ -171,9 +204,11 @@ class Engine:
             replicas: `(n,)`: ready replicas at the start.
             threshold_percent: `(n,)`: breaker threshold.
             faults: One list for each of `which`; times count from the episode's beginning.
+            metric_faults: Likewise, what goes wrong with the scrapes; `None`: nothing.
         """
         for e, listed in zip(which, faults, strict=True):
             self._state.faults[e] = packed_faults(listed, self._state.faults.shape[1], warmup_s)
+        set_metric_faults(self._state, which, metric_faults or [[]] * len(which), warmup_s)
         spans = self._spans[workloads]
         reset_many(
             self._params,
@@ -191,6 +226,7 @@ class Engine:
             self.seen,
             self.truth,
         )
+        self._show(which)
 
     def tick(
         self,
@@ -217,18 +253,33 @@ class Engine:
                 self.seen,
                 self.truth,
             )
+            self._show(np.arange(*bounds))
 
         if self._pool is None:
             part(self._bounds[0])
         else:
             list(self._pool.map(part, self._bounds))
 
+    def _show(self, which: NDArray[np.int64]) -> None:
+        """Writes `seen` anew where metric faults stand between the plant and who looks at it."""
+        if self._state.metric_faults.shape[1] > 0:
+            show_many(self._params, self._state, which, self.seen)
+
     @property
     def counters(self) -> dict[str, NDArray[Any]]:
-        """What each gateway counted since its reset, `(n,)` each: requests, billed seconds."""
+        """What each gateway counted since its reset, `(n,)` each: `COUNTERS`.
+
+        Besides: how many requests are in flight (`outstanding`) or wait at their clients for
+        another try (`returning`).
+        """
         env = self._state.env
-        requests = ("arrived", "first_tokens", "ok", "error", "timeout", "shed", "outstanding")
-        return {name: env[name].copy() for name in (*requests, "billed_s")}
+        counted = {name: env[name].copy() for name in (*COUNTERS, "outstanding")}
+        return {**counted, "returning": env["comeback_tail"] - env["comeback_head"]}
+
+    @property
+    def attribution(self) -> NDArray[np.float64]:
+        """`(n, 2, 5)`: shares of `PARTS` in the tail beyond P95 and P99 of the last tick."""
+        return self._state.attribution
 
     def first_tokens(self, within_s: float) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Gateway and latency of every first token of the last `within_s` seconds."""
@@ -240,12 +291,25 @@ class Engine:
         return rows, samples[rows, places, 1]
 
 
-def _workload(parts: Sequence[Requests]) -> Workload:
-    """The columns of several workloads, one behind the other."""
+def _workload(parts: Sequence[Requests], prefixes: bool) -> Workload:
+    """The columns of several workloads, one behind the other; prefixes if wanted and known."""
+    hits = [np.empty(0, np.int32)]
+    parents = [np.empty(0, np.int64)]
+    if prefixes and any(p.prefix_parent is not None for p in parts):
+        first = 0
+        for p in parts:
+            hit, parent = p.prefix_hit_tokens, p.prefix_parent
+            if hit is None or parent is None:
+                hit, parent = np.zeros(len(p), np.int32), np.full(len(p), NONE, np.int64)
+            hits.append(hit)
+            parents.append(np.where(parent == NONE, NONE, parent + first))
+            first += len(p)
     return Workload(
         np.concatenate([p.arrival_s for p in parts]),
         np.concatenate([p.prompt_tokens for p in parts]),
         np.concatenate([p.output_tokens for p in parts]),
+        np.concatenate(hits),
+        np.concatenate(parents),
     )
 
 
@@ -261,7 +325,7 @@ def compile_engine() -> None:
         window_s=1.0,
     )
     simulate(requests, replace(params, scrape_interval_s=0.0), replicas=1)
-    engine = Engine(params, [requests], 1, max_replicas=1, samples=8)
+    engine = Engine(params, [requests], 1, max_replicas=1, metric_faults=1, sampled_s=2.0)
     one = np.ones(1, np.int64)
     engine.reset(
         one - 1,
@@ -276,9 +340,16 @@ def compile_engine() -> None:
     engine.tick(1.0, one, 50 * one)
 
 
-def no_limit(limit: int | None) -> int:
-    """The engine's number for "no limit"."""
-    return NO_LIMIT if limit is None else limit
+def _most_first_tokens(
+    params: EngineParams, workloads: Sequence[Requests], sampled_s: float, surge_copies: int
+) -> int:
+    """Most first tokens in that time: of what is in flight or about to come back, and of arrivals.
+
+    A surge multiplies arrivals, and each may come back as often as its client tries.
+    """
+    in_flight = POOL * (2 if params.client_retries > 0 else 1)
+    times = (1 + surge_copies) * (1 + params.client_retries)
+    return in_flight + times * max(most_in_window(w, sampled_s) for w in workloads)
 
 
 def most_in_window(requests: Requests, window_s: float) -> int:

@@ -38,9 +38,13 @@ def _cache_home() -> Path:
     return home
 
 
-def is_compiled() -> bool:
-    """Whether compiled code of these very sources lies in the cache."""
-    return any(cache_folder().rglob("*.nbi"))
+def is_compiled(name: str) -> bool:
+    """Whether compiled code of a kernel and these very sources lies in the cache.
+
+    Args:
+        name: Module and kernel, e.g. "simulator.tick_many".
+    """
+    return any(cache_folder().rglob(f"{name}-*.nbi"))
 
 
 def kernel(function: F) -> F:

@@ -9,6 +9,8 @@ vLLM and of the reference runs.)
 
 from __future__ import annotations
 
+import numpy as np
+
 from .kernel import kernel
 from .state import KEY_MASK, KEY_SHIFT, NONE
 
@@ -64,6 +66,7 @@ def _evict(p, rep, r, keys, pool, i):
         remove_key(rep, r, keys, pool, j)
         freed = blocks_for(context - 1, p.block_tokens)
         request.prompt = context
+        request.prefill = context
         request.blocks = blocks_for(context, p.block_tokens)
         request.output = (key >> KEY_SHIFT) - rep.count
     request.restarts += 1
@@ -77,31 +80,33 @@ def _evict(p, rep, r, keys, pool, i):
 
 
 @kernel
-def evict_until_free(p, rep, r, keys, pool, scratch):
+def evict_until_free(p, rep, r, keys, pool):
     """Grants the coming iteration's blocks one sequence at a time, evicting where none is free.
 
-    `scratch` is `(2, max_num_seqs + 1)`. Returns the blocks in use afterwards.
+    The last two rows of `keys` belong to no replica: here they hold the running requests in order
+    of arrival, and their context. Returns the blocks in use afterwards.
     """
+    order, contexts = keys[keys.shape[0] - 2], keys[keys.shape[0] - 1]
     used = rep.prefill_blocks
     n = 0
     for j in range(rep.decoding):
         key = keys[r, j]
         context = context_of(pool[key & KEY_MASK], key, rep.count)
         used += blocks_for(context - 1, p.block_tokens)
-        _insert_by_arrival(scratch, n, pool, key & KEY_MASK, context)
+        _insert_by_arrival(order, contexts, n, pool, key & KEY_MASK, context)
         n += 1
     if rep.partial != NONE:
-        _insert_by_arrival(scratch, n, pool, rep.partial, 0)
+        _insert_by_arrival(order, contexts, n, pool, np.int64(rep.partial), np.int64(0))
         n += 1
     a = 0
     while a < n:
-        context = scratch[1, a]
+        context = contexts[a]
         if context > 0:
             while used >= p.kv_blocks and n - 1 > a:
                 n -= 1
-                used -= _evict(p, rep, r, keys, pool, scratch[0, n])
+                used -= _evict(p, rep, r, keys, pool, order[n])
             if used >= p.kv_blocks:
-                used -= _evict(p, rep, r, keys, pool, scratch[0, a])
+                used -= _evict(p, rep, r, keys, pool, order[a])
             elif context % p.block_tokens == 1 or p.block_tokens == 1:
                 used += 1
         a += 1
@@ -117,12 +122,12 @@ def _came_after(request, other):
 
 
 @kernel
-def _insert_by_arrival(scratch, n, pool, i, context):
-    """Adds a running request to the n of the scratch list, kept in order of arrival."""
+def _insert_by_arrival(order, contexts, n, pool, i, context):
+    """Adds a running request to the n of the list, kept in order of arrival."""
     k = n
-    while k > 0 and _came_after(pool[scratch[0, k - 1]], pool[i]):
-        scratch[0, k] = scratch[0, k - 1]
-        scratch[1, k] = scratch[1, k - 1]
+    while k > 0 and _came_after(pool[order[k - 1]], pool[i]):
+        order[k] = order[k - 1]
+        contexts[k] = contexts[k - 1]
         k -= 1
-    scratch[0, k] = i
-    scratch[1, k] = context
+    order[k] = i
+    contexts[k] = context

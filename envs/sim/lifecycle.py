@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from .accounting import fail
+from .gateway import retry_or_fail
 from .kernel import kernel
 from .kv_cache import remove_key
 from .quantile import histogram_quantile
 from .rng import uniform
-from .router import bring_all_up, bring_up
+from .router import bring_all_up, bring_up, refresh_active
 from .state import (
     DRAINING,
     E2E_BOUNDS_S,
@@ -23,33 +22,7 @@ from .state import (
     STARTING,
 )
 from .waiting import pop_waiting
-
-PANIC_PERCENT: Final = 50
-"""Share of ready replicas not ejected below which ejections are disregarded (Envoy's default)."""
-
-
-@kernel
-def refresh_active(plant):
-    """Rebuilds the list of replicas that may be routed to, in the order of their places.
-
-    Those that are ready and not ejected; if they are less than half of the ready ones (after a
-    scale-in of healthy ones, say), all of these: Envoy's panic threshold, 50 % by default.
-    """
-    n = 0
-    ready = 0
-    for r in range(plant.replicas.shape[0]):
-        if plant.replicas[r].state == READY:
-            ready += 1
-            if plant.replicas[r].ejected == 0:
-                plant.active[n] = r
-                n += 1
-    if 100 * n < PANIC_PERCENT * ready:
-        n = 0
-        for r in range(plant.replicas.shape[0]):
-            if plant.replicas[r].state == READY:
-                plant.active[n] = r
-                n += 1
-    plant.env.active = n
+from .weights import start_weighing
 
 
 @kernel
@@ -67,7 +40,7 @@ def refresh_next_life(plant):
 
 @kernel
 def start_replica(plant, r, t, delay_s):
-    """Puts a new replica into place r; it takes requests after `delay_s`."""
+    """Puts a new replica into place r; it takes requests after `delay_s`, and is loaded then."""
     rep = plant.replicas[r]
     incarnation = rep.incarnation + 1
     rep.state = STARTING if delay_s > 0.0 else READY
@@ -75,6 +48,8 @@ def start_replica(plant, r, t, delay_s):
     rep.started_at = t
     rep.ready_at = t + delay_s
     rep.billed_from = t
+    rep.loaded_at = 0.0
+    rep.paused_until = 0.0
     rep.drain_deadline = np.inf
     rep.min_deadline = np.inf
     rep.partial = NONE
@@ -99,8 +74,29 @@ def start_replica(plant, r, t, delay_s):
     rep.interval_failures = 0
     rep.ejected = 0
     rep.ejections = 0
+    rep.ejection_jitter_s = 0.0
+    rep.consecutive_failures = 0
     rep.error_share = 0.0
+    rep.slow = 1.0
+    rep.fault_slow = 1.0
+    rep.bucket = plant.params.replica_bucket_size
+    rep.bucket_at = t
+    start_weighing(plant, r)
     plant.next_event[r] = np.inf
+
+
+@kernel
+def order_replica(plant, r, t):
+    """Orders a replica for place r: a cold start lies ahead, and first the end of a failed start.
+
+    With a lazy start it takes requests soon and loads with the first.
+    """
+    p, env = plant.params, plant.env
+    spread = 1.0 + p.cold_start_spread * (2.0 * uniform(env) - 1.0)
+    blocked_s = max(env.starts_blocked_until - t, 0.0)
+    start_replica(plant, r, t, blocked_s + p.cold_start_s * spread)
+    if p.lazy_load_s > 0.0:
+        plant.replicas[r].loaded_at = np.inf
 
 
 @kernel
@@ -130,7 +126,7 @@ def scale_to(plant, requested, t):
     New ones take the lowest free place; the youngest go first, starting ones before ready ones
     (Kubernetes' order: not ready before ready, then the newest).
     """
-    p, env, replicas = plant.params, plant.env, plant.replicas
+    env, replicas = plant.env, plant.replicas
     bring_all_up(plant, t)
     env.requested = requested
     alive = 0
@@ -141,8 +137,7 @@ def scale_to(plant, requested, t):
         if alive >= requested:
             break
         if replicas[r].state == OFF:
-            spread = 1.0 + p.cold_start_spread * (2.0 * uniform(env) - 1.0)
-            start_replica(plant, r, t, p.cold_start_s * spread)
+            order_replica(plant, r, t)
             alive += 1
     while alive > requested:
         victim = NONE
@@ -188,23 +183,61 @@ def life_event(plant):
 
 
 @kernel
+def crash_replica(plant, r, t):
+    """Replica r dies with everything on it, and is started again in its place.
+
+    A request without a first token is a 5xx to the gateway, which may retry it.
+    """
+    env, rep = plant.env, plant.replicas[r]
+    bring_up(plant, r, t)
+    plant.next_event[r] = np.inf
+    if rep.ejected == 1:
+        rep.ejected = 0
+        env.ejected -= 1
+    rep.state = STARTING  # out of the gateway's sight before its requests look for another
+    refresh_active(plant)
+    _lose_all(plant, r, 1, t)
+    billed_from = rep.billed_from
+    order_replica(plant, r, t)
+    rep.billed_from = billed_from
+    refresh_active(plant)
+    refresh_next_life(plant)
+
+
+@kernel
 def lose_requests(plant, r, t):
-    """Everything on replica r ends as an error."""
-    env, rep, pool = plant.env, plant.replicas[r], plant.pool
+    """Everything on replica r, whose time to drain is over, ends as an error."""
+    _lose_all(plant, r, 0, t)
+    plant.replicas[r].outstanding = 0
+    plant.next_event[r] = np.inf
+
+
+@kernel
+def _lose_all(plant, r, retried, t):
+    """Whatever is on replica r, waiting, decoding or prefilling; `retried`: 1 if it may be."""
+    rep, pool = plant.replicas[r], plant.pool
     while rep.wait_head != NONE:
-        fail(env, pool, pop_waiting(rep, pool), t, plant.out)
+        _lose(plant, np.int64(pop_waiting(rep, pool)), retried, t)
     while rep.decoding > 0:
         i = plant.keys[r, rep.decoding - 1] & KEY_MASK
         remove_key(rep, r, plant.keys, pool, rep.decoding - 1)
-        fail(env, pool, i, t, plant.out)
+        _lose(plant, np.int64(i), retried, t)
     if rep.partial != NONE:
-        fail(env, pool, rep.partial, t, plant.out)
+        i = rep.partial
         rep.partial = NONE
+        _lose(plant, np.int64(i), retried, t)
     i = rep.batch
+    rep.batch = NONE
     while i != NONE:
         following = pool[i].next
-        fail(env, pool, i, t, plant.out)
+        _lose(plant, np.int64(i), retried, t)
         i = following
-    rep.batch = NONE
-    rep.outstanding = 0
-    plant.next_event[r] = np.inf
+
+
+@kernel
+def _lose(plant, i, retried, t):
+    """One request whose replica is gone; a stream that has begun cannot be retried."""
+    if retried == 1 and plant.pool[i].first < 0.0:
+        retry_or_fail(plant, i, t)
+    else:
+        fail(plant.env, plant.pool, i, t, plant.out)

@@ -35,6 +35,7 @@ from .state import (
     SCRAPE_FIRST,
     SCRAPE_HIST,
     SCRAPE_TIME,
+    STALE_SAMPLES,
     STARTING,
     TTFT_BOUNDS_S,
     TTFT_HIST,
@@ -198,18 +199,24 @@ def exact_ttft_p95(plant, now):
     Nearest rank makes "P95 > limit" the same as "more than 5 % are over the limit". Samples that
     have left the window are dropped from the state.
     """
-    env, samples = plant.env, plant.samples
-    kept = 0
-    for k in range(env.samples):
-        if samples[k, 0] > now - plant.params.window_s:
+    env, samples, values = plant.env, plant.samples, plant.values
+    since = now - plant.params.window_s
+    while env.samples_from < env.samples and samples[env.samples_from, 0] <= since:
+        env.samples_from += 1
+    if env.samples_from > STALE_SAMPLES:
+        kept = 0
+        for k in range(env.samples_from, env.samples):
             samples[kept, 0] = samples[k, 0]
             samples[kept, 1] = samples[k, 1]
             kept += 1
-    env.samples = kept
-    values = plant.values
-    for k in range(kept):
-        values[k] = samples[k, 1]
-    n = kept
+        env.samples = kept
+        env.samples_from = 0
+    env.fresh_from = env.samples
+    n = 0
+    for k in range(env.samples_from, env.samples):
+        if samples[k, 0] > since:  # they stand almost in order of time
+            values[n] = samples[k, 1]
+            n += 1
     for r in range(plant.replicas.shape[0]):
         rep = plant.replicas[r]
         if rep.state == READY or rep.state == DRAINING:
@@ -221,6 +228,13 @@ def exact_ttft_p95(plant, now):
                 if plant.pool[i].first < 0.0 and age > plant.params.late_after_s:
                     values[n] = age
                     n += 1
+    i = env.pending_head
+    for _ in range(env.pending):
+        age = now - plant.pool[i].arrival
+        if age > plant.params.late_after_s:
+            values[n] = age
+            n += 1
+        i = plant.pool[i].next
     for k in range(env.retry_head, env.retry_tail):  # their next try is still to come
         age = now - plant.pool[plant.retries[k % plant.pool.shape[0]]].arrival
         if age > plant.params.late_after_s:

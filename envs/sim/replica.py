@@ -1,11 +1,12 @@
 """One replica: continuous batching with chunked prefill, many iterations jumped in closed form.
 
 One iteration lasts `base + per_seq * B + per_ctx * S + per_prefill * p` (B decoding sequences, S
-the sum of their context tokens, p prefill tokens). While the batch stays the same, S grows by B an
-iteration, so k iterations last `k d + q k (k - 1) / 2` with d the first one's duration and
-`q = per_ctx * B`. A *segment* is such a run; it ends with the next completion, with the prompt that
-is prefilled, or is cut at the iteration during which a request arrives. Every event costs the same
-however long the segment is.
+the sum of their context tokens, p prefill tokens). A mixture of experts adds `experts` times the
+share of its experts that B + p tokens activate, for the weights of those are read. While the batch
+stays the same, S grows by B an iteration, so k iterations last `k d + q k (k - 1) / 2` with d the
+first one's duration and `q = per_ctx * B`. A *segment* is such a run; it ends with the next
+completion, with the prompt that is prefilled, or is cut at the iteration during which a request
+arrives. Every event costs the same however long the segment is.
 """
 
 from __future__ import annotations
@@ -62,12 +63,23 @@ def cut_segment(rep, r, next_event, t, after):
 
 
 @inlined_kernel
-def admit(p, rep, r, keys, pool, budget, load, exact):
+def note_admission(rep, request, t):
+    """When the batch took a request, and what of its wait a lazy start has cost."""
+    request.admitted_s = t - request.arrival
+    request.cold_s = request.held_s
+    waited_from = request.arrival + request.dispatched_s
+    if rep.loaded_at > waited_from:
+        request.cold_s += min(t, rep.loaded_at) - waited_from
+
+
+@inlined_kernel
+def admit(p, rep, r, keys, pool, budget, load, exact, t):
     """Takes waiting requests into the batch while budget, slots and blocks last.
 
     A prompt that fits into the budget finishes its prefill in this iteration; the first that does
     not becomes the half-prefilled one and takes the rest. `load` is what the KV cache holds, in
-    tokens of whole blocks; unless `exact`, an upper bound.
+    tokens of whole blocks; unless `exact`, an upper bound. A cached prefix needs no computing but
+    takes its blocks: that prompts share them is not modelled.
     """
     while budget > 0 and rep.wait_head != NONE and rep.held < p.max_num_seqs:
         request = pool[rep.wait_head]
@@ -81,29 +93,42 @@ def admit(p, rep, r, keys, pool, budget, load, exact):
         load += request.blocks * p.block_tokens
         rep.held += 1
         rep.prefill_blocks += request.blocks
-        if request.prompt <= budget:
-            budget -= request.prompt
-            rep.batch_tokens += request.prompt
+        if request.first < 0.0:
+            note_admission(rep, request, t)
+        if request.prefill <= budget:
+            budget -= request.prefill
+            rep.batch_tokens += request.prefill
             request.next = rep.batch
             rep.batch = i
         else:
             rep.partial = i
-            rep.partial_left = request.prompt
+            rep.partial_left = request.prefill
             rep.chunk_step = budget
             budget = 0
 
 
 @inlined_kernel
-def start_segment(p, rep, r, next_event, keys, pool, scratch, t):
-    """Forms the batch at time t and finds how many iterations it lasts."""
+def start_segment(p, rep, r, next_event, keys, pool, t):
+    """Forms the batch at time t and finds how many iterations it lasts.
+
+    A replica that is paused (hanging, or not loaded yet) looks after nothing but deadlines.
+    """
     count = rep.count
     b = rep.decoding
+    if rep.paused_until > t:
+        rep.steps = 0
+        rep.chunk_step = 0
+        rep.batch_tokens = 0
+        rep.batch = NONE
+        busy = rep.outstanding > 0
+        next_event[r] = min(rep.paused_until, rep.min_deadline) if busy else np.inf
+        return
     context = rep.context + b * count
     # what the cache holds at most, in tokens: blocks are counted exactly only where that can matter
     load = context + (p.block_tokens - 1) * b + p.block_tokens * rep.prefill_blocks
     exact = load >= p.kv_tokens
     if exact:
-        load = evict_until_free(p, rep, r, keys, pool, scratch) * p.block_tokens
+        load = evict_until_free(p, rep, r, keys, pool) * p.block_tokens
         b = rep.decoding
         context = rep.context + b * count
     budget = p.chunk_tokens - b
@@ -122,7 +147,7 @@ def start_segment(p, rep, r, next_event, keys, pool, scratch, t):
             pool[rep.partial].next = NONE
             rep.partial = NONE
         if rep.wait_head != NONE:
-            admit(p, rep, r, keys, pool, budget, load, exact)
+            admit(p, rep, r, keys, pool, budget, load, exact, t)
         if rep.batch != NONE:
             steps = 1
         elif rep.partial != NONE:
@@ -138,10 +163,12 @@ def start_segment(p, rep, r, next_event, keys, pool, scratch, t):
         next_event[r] = np.inf
         return
     prefill = rep.batch_tokens + rep.chunk_step
-    first = (
+    first = rep.slow * (
         p.base_s + p.per_seq_s * b + p.per_ctx_token_s * context + p.per_prefill_token_s * prefill
     )
-    growth = p.per_ctx_token_s * b
+    if p.experts_s > 0.0:
+        first -= rep.slow * p.experts_s * np.expm1(p.expert_decay * (b + prefill))
+    growth = rep.slow * p.per_ctx_token_s * b
     rep.t0 = t
     rep.first_step_s = first
     rep.step_growth_s = growth
@@ -185,7 +212,7 @@ def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out
             i = following
             continue
         if request.first < 0.0:
-            first_token(env, rep, request, t, histograms, samples)
+            first_token(env, rep, request, t, histograms, samples, out)
         if request.output == 1:
             complete(env, rep, pool, i, t, histograms, samples, out)
         else:
@@ -198,28 +225,42 @@ def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out
 
 
 @kernel
-def advance(p, env, rep, r, next_event, keys, pool, scratch, histograms, samples, out, t):
+def advance(p, env, rep, r, next_event, keys, pool, histograms, samples, out, t):
     """Brings replica r up to time t, everything that happens at t included."""
     while next_event[r] <= t:
         end = next_event[r]
         finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out)
         if rep.min_deadline <= end:
             sweep_deadlines(env, rep, r, keys, pool, out, end)
-        start_segment(p, rep, r, next_event, keys, pool, scratch, end)
+        start_segment(p, rep, r, next_event, keys, pool, end)
 
 
 @kernel
-def enqueue(p, rep, r, next_event, keys, pool, scratch, i, t):
+def enqueue(p, rep, r, next_event, keys, pool, i, t):
     """Gives request i to replica r, which has been brought up to time t."""
     request = pool[i]
     request.replica = r
+    request.dispatched_s = t - request.arrival
     rep.outstanding += 1
     push_waiting(rep, pool, i)
     rep.min_deadline = min(rep.min_deadline, request.deadline)
+    if rep.loaded_at == np.inf:  # lazy start: the first request makes it load
+        rep.loaded_at = t + p.lazy_load_s
+        rep.paused_until = max(rep.paused_until, rep.loaded_at)
     if next_event[r] == np.inf:
-        start_segment(p, rep, r, next_event, keys, pool, scratch, t)
+        start_segment(p, rep, r, next_event, keys, pool, t)
+        return
+    if rep.steps == 0:  # paused
+        next_event[r] = min(next_event[r], rep.min_deadline)
         return
     if rep.waiting == 1 and rep.held < p.max_num_seqs and rep.chunk_step == 0 and rep.steps > 1:
         cut_segment(rep, r, next_event, t, True)
     if rep.min_deadline < next_event[r]:
         cut_segment(rep, r, next_event, rep.min_deadline, False)
+
+
+@kernel
+def interrupt(rep, r, next_event, t):
+    """Lets the segment under way end with its present iteration: what follows is different."""
+    if next_event[r] < np.inf and rep.steps > 1:
+        cut_segment(rep, r, next_event, t, True)

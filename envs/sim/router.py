@@ -6,14 +6,49 @@ from typing import Final
 
 from .kernel import inlined_kernel, kernel
 from .replica import advance
-from .rng import below
-from .state import NONE
+from .rng import below, uniform
+from .state import NONE, READY
 
-ROUTERS: Final = ("round_robin", "random", "least_outstanding", "fewest_waiting")
+ROUTERS: Final = (
+    "round_robin",
+    "random",
+    "least_outstanding",
+    "fewest_waiting",
+    "dynamic_weight",
+)
 """`least_outstanding` is Envoy's LEAST_REQUEST with equal weights: the less loaded of two random
 hosts, drawn with replacement. `fewest_waiting` (fewest requests not yet admitted, lowest index on a
-tie) exists to compare with the reference runs."""
-ROUND_ROBIN, RANDOM, LEAST_OUTSTANDING, FEWEST_WAITING = range(4)
+tie) exists to compare with the reference runs. `dynamic_weight` draws in proportion to the weights
+of `weights.py`."""
+ROUND_ROBIN, RANDOM, LEAST_OUTSTANDING, FEWEST_WAITING, DYNAMIC_WEIGHT = range(5)
+
+_OVERPROVISIONING_PERCENT: Final = 140
+"""Envoy's default: with 5 of 7 hosts left it sees no shortage, and so no panic."""
+
+
+@kernel
+def refresh_active(plant):
+    """Rebuilds the list of replicas that may be routed to, in the order of their places.
+
+    Those that are ready and not ejected; if they are too few (after a scale-in of healthy ones,
+    say), all of these: Envoy's panic threshold, 50 % by default (`load_balancer_impl.cc`).
+    """
+    n = 0
+    ready = 0
+    for r in range(plant.replicas.shape[0]):
+        if plant.replicas[r].state == READY:
+            ready += 1
+            if plant.replicas[r].ejected == 0:
+                plant.active[n] = r
+                n += 1
+    short = _OVERPROVISIONING_PERCENT * n < 100 * ready
+    if short and 100 * n < plant.params.panic_percent * ready:
+        n = 0
+        for r in range(plant.replicas.shape[0]):
+            if plant.replicas[r].state == READY:
+                plant.active[n] = r
+                n += 1
+    plant.env.active = n
 
 
 @inlined_kernel
@@ -23,6 +58,28 @@ def _draw(env, active, skip):
         return active[below(env, env.active)]
     place = below(env, env.active - 1)
     return active[place + 1 if place >= skip else place]
+
+
+@kernel
+def _draw_by_weight(env, active, replicas, skip):
+    """A random active replica, in proportion to the weights; all alike where they are all 0."""
+    total = 0.0
+    for place in range(env.active):
+        if place != skip:
+            total += replicas[active[place]].weight
+    if total <= 0.0:
+        return _draw(env, active, skip)
+    left = uniform(env) * total
+    last = NONE
+    for place in range(env.active):
+        weight = replicas[active[place]].weight
+        if place == skip or weight <= 0.0:
+            continue
+        last = active[place]
+        left -= weight
+        if left < 0.0:
+            break
+    return last
 
 
 @inlined_kernel
@@ -59,6 +116,10 @@ def pick(plant, avoid, t):
                 r = candidate
                 fewest = waiting
         return r
+    if p.router == DYNAMIC_WEIGHT:
+        r = _draw_by_weight(env, active, plant.replicas, skip)
+        bring_up(plant, r, t)
+        return r
     if p.router == ROUND_ROBIN:
         place = env.turn % env.active
         if place == skip:
@@ -83,7 +144,6 @@ def bring_up(plant, r, t):
             plant.next_event,
             plant.keys,
             plant.pool,
-            plant.eviction_order,
             plant.histograms,
             plant.samples,
             plant.out,

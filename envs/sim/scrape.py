@@ -25,6 +25,8 @@ from .state import (
 @kernel
 def steps_done(rep, t):
     """Iterations of the segment under way that have ended by t."""
+    if rep.steps == 0:  # paused
+        return 0
     first, growth = rep.first_step_s, rep.step_growth_s
     lead = first - 0.5 * growth
     elapsed = t - rep.t0

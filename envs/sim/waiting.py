@@ -38,16 +38,31 @@ def sweep_deadlines(env, rep, r, keys, pool, out, t):
     """Ends the requests of replica r whose deadline has passed, and finds the next deadline.
 
     Called at the first iteration boundary at or after a deadline: an engine drops an aborted
-    sequence between iterations. `min_deadline` is a lower bound, so a call may find nothing. Of
-    those waiting only the front is looked at: they stand in order of their deadlines, except that
-    one which was retried may stand behind others by the retry's delay, and goes when they go.
+    sequence between iterations. `min_deadline` is a lower bound, so a call may find nothing. Where
+    all requests have the same timeout only the front of those waiting is looked at: they stand in
+    order of their deadlines, except that one which was retried may stand behind others by the
+    retry's delay, and goes when they go.
     """
+    earliest = np.inf
+    before = NONE
     i = rep.wait_head
-    while i != NONE and pool[i].deadline <= t:
-        pop_waiting(rep, pool)
-        expire(env, rep, pool, i, t, out)
-        i = rep.wait_head
-    earliest = pool[i].deadline if i != NONE else np.inf
+    while i != NONE:
+        following = pool[i].next
+        if pool[i].deadline <= t:
+            if before == NONE:
+                rep.wait_head = following
+            else:
+                pool[before].next = following
+            if following == NONE:
+                rep.wait_tail = before
+            rep.waiting -= 1
+            expire(env, rep, pool, i, t, out)
+        else:
+            earliest = min(earliest, pool[i].deadline)
+            if env.deadlines_vary == 0:
+                break
+            before = i
+        i = following
     j = rep.decoding - 1
     while j >= 0:
         i = keys[r, j] & KEY_MASK

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gatepilot.envs.batch import BatchStep, GatewayBatch
+from gatepilot.envs.fault_spec import METRIC_KINDS, FaultKind
 from gatepilot.envs.scenario import (
     ClusterSpec,
     ControlSpec,
@@ -21,6 +22,7 @@ from gatepilot.envs.scenario import (
     TelemetrySpec,
     load_scenario,
 )
+from gatepilot.envs.scenario_spec import LimitsSpec
 from gatepilot.envs.schema.fields import FIELD_INDEX
 from gatepilot.envs.sim.engine import POOL, compile_engine
 from gatepilot.envs.workload.request import Requests
@@ -45,8 +47,8 @@ def scenario(**changes: Any) -> Scenario:  # noqa: ANN401
         gateway=GatewaySpec(request_timeout_s=20.0),
         control=ControlSpec(episode_ticks=TICKS),
         faults=(
-            FaultSpec("replica_errors", (0.2, 1.0), 40.0, mean_interval_s=60.0),
-            FaultSpec("brown_out", (0.1, 0.5), 20.0, start_s=75.0),
+            FaultSpec("replica_errors", 40.0, error_share=(0.2, 1.0), mean_interval_s=60.0),
+            FaultSpec("brown_out", 20.0, error_share=(0.1, 0.5), start_s=75.0),
         ),
     )
     return replace(busy, **changes)
@@ -108,6 +110,69 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     again = make(5)
     episode(again, SEEDS[::-1].copy(), ticks=3)
     assert episode(again, SEEDS) == first  # nothing is left over from the episode before
+
+
+ALL_KINDS: tuple[tuple[FaultKind, dict[str, Any]], ...] = (
+    ("replica_errors", {"duration_s": 30.0, "error_share": (0.2, 1.0)}),
+    ("brown_out", {"duration_s": 20.0, "error_share": (0.1, 0.5)}),
+    ("slow_replica", {"duration_s": 30.0, "factor": (2.0, 5.0)}),
+    ("sick_replica", {"duration_s": 30.0, "factor": (2.0, 5.0), "error_share": (0.1, 0.4)}),
+    ("flapping", {"duration_s": 40.0, "error_share": (0.5, 1.0), "period_s": 8.0}),
+    ("hang", {"duration_s": 15.0}),
+    ("crash", {}),
+    ("failed_start", {"duration_s": 30.0}),
+    ("surge", {"duration_s": 30.0, "factor": (1.2, 2.5)}),
+    ("metrics_gap", {"duration_s": 20.0}),
+    ("metrics_late", {"duration_s": 40.0, "delay_s": 10.0}),
+    ("metrics_stale", {"duration_s": 20.0}),
+    ("counter_reset", {}),
+)
+ALL_FAULTS = tuple(FaultSpec(kind, mean_interval_s=70.0, **keys) for kind, keys in ALL_KINDS)
+EVERYTHING: dict[str, Any] = {
+    "faults": ALL_FAULTS,
+    "gateway": GatewaySpec(
+        router="dynamic_weight",
+        request_timeout_s=20.0,
+        timeout_step_s=5.0,
+        consecutive_5xx=5,
+        enforcing_percent=80,
+        max_ejection_jitter_s=5.0,
+        client_retries=2,
+        max_waiting=300,
+        max_pending=50,
+        limits=LimitsSpec(rate_rps=30.0, replica_rate_rps=15.0, kv_rps=60.0, error_adaptive=True),
+    ),
+}
+
+
+def test_with_every_fault_and_feature_on_the_same_seed_gives_the_same_bytes_on_two_threads() -> (
+    None
+):
+    one = episode(make(5, **EVERYTHING), SEEDS)
+    assert one == episode(make(5, threads=2, **EVERYTHING), SEEDS)
+    assert one[0] == one[3]
+    assert len(set(one)) == 4
+    assert one[1:2] == episode(make(1, **EVERYTHING), SEEDS[1:2])
+
+
+def test_metric_faults_touch_neither_the_plants_row_nor_the_reward() -> None:
+    """The rows that policies see differ, and that is all: same actions, same plant."""
+    blind, clear = (
+        make(5, **EVERYTHING),
+        make(
+            5,
+            **(EVERYTHING | {"faults": tuple(f for f in ALL_FAULTS if f.kind not in METRIC_KINDS)}),
+        ),
+    )
+    blind.reset(seeds=SEEDS)
+    clear.reset(seeds=SEEDS)
+    differed = False
+    for tick in range(TICKS):
+        one, two = (batch.step(actions_of(SEEDS, tick)) for batch in (blind, clear))
+        np.testing.assert_array_equal(blind.truth, clear.truth)
+        np.testing.assert_array_equal(one.reward, two.reward)
+        differed |= not np.array_equal(blind.seen, clear.seen, equal_nan=True)
+    assert differed
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])

@@ -32,6 +32,8 @@ class Rules:
     router: str
     timeout_s: float = math.inf
     watermark: float = 0.01
+    experts_s: float = 0.0
+    expert_share: float = 0.0
 
     @property
     def admission_blocks(self) -> int:
@@ -140,6 +142,7 @@ class Replica:
             + rules.per_seq_s * len(decodes)
             + rules.per_ctx_token_s * context
             + rules.per_prefill_token_s * prefilled
+            + rules.experts_s * (1 - (1 - rules.expert_share) ** (len(decodes) + prefilled))
         )
 
     def finish(self) -> None:

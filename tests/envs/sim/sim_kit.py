@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatepilot.envs.schema.fields import FIELD_INDEX
-from gatepilot.envs.sim.engine import POOL, Engine, most_in_window, no_limit
-from gatepilot.envs.sim.faults import Fault
-from gatepilot.envs.sim.params import EngineParams
+from gatepilot.envs.sim.engine import Engine
+from gatepilot.envs.sim.faults import Fault, surge_copies
+from gatepilot.envs.sim.metric_faults import MetricFault
+from gatepilot.envs.sim.params import EngineParams, no_limit
 from gatepilot.envs.sim.state import DRAINING, OFF, READY, STARTING, Outcomes
 from gatepilot.envs.workload.request import Requests
 
@@ -40,16 +41,23 @@ def requests_of(rows: Sequence[tuple[float, int, int]], span_s: float = FOREVER_
     return Requests(columns[:, 0], tokens[:, 0], tokens[:, 1], span_s)
 
 
+def parts(gateway: Gateway) -> NDArray[np.float32]:
+    """`(n, 4)` s: queue, prefill, cold start and retry of each request's time to first token."""
+    o = gateway.outcomes
+    return np.stack([o.queue_s, o.prefill_s, o.cold_start_s, o.retry_s], axis=-1)
+
+
 class Gateway:
     """One gateway under test; it starts with `replicas` ready ones at second 0."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         requests: Requests | Sequence[tuple[float, int, int]],
         *,
         replicas: int = 2,
         max_replicas: int = 8,
         faults: Sequence[Fault] = (),
+        metric_faults: Sequence[MetricFault] = (),
         threshold_percent: int = 50,
         seed: int = 1,
         params: EngineParams = PLAIN,
@@ -63,12 +71,15 @@ class Gateway:
             1,
             max_replicas=max_replicas,
             faults=max(len(faults), 1),
-            samples=POOL + most_in_window(self.requests, self.params.window_s + 1000),
+            metric_faults=len(metric_faults),
+            surge_copies=surge_copies(faults),
+            sampled_s=self.params.window_s + 1000,
             periodic=False,
             outcomes=True,
         )
         self.threshold_percent = threshold_percent
         self.replicas = replicas
+        self.each_once = self.params.client_retries == 0 and surge_copies(faults) == 0
         self.engine.reset(
             np.zeros(1, np.int64),
             seeds=np.array([seed], np.uint64),
@@ -78,6 +89,7 @@ class Gateway:
             replicas=np.array([replicas]),
             threshold_percent=np.array([threshold_percent]),
             faults=[list(faults)],
+            metric_faults=[list(metric_faults)],
         )
 
     def tick(
@@ -129,16 +141,23 @@ class Gateway:
     def truth(self, name: str) -> float:
         return float(self.engine.truth[0, FIELD_INDEX[name]])
 
-    def blocks_held(self, r: int) -> tuple[int, int]:
-        """KV blocks of replica r in the first and the last iteration of its segment, one by one."""
+    def blocks_at(self, r: int, count: int) -> int:
+        """KV blocks of replica r in iteration `count` of its segment, sequence by sequence."""
         state = self.engine._state
         rep, pool = state.replicas[0, r], state.pool[0]
-        found = []
-        for count in (int(rep["count"]), int(rep["count"]) + max(int(rep["steps"]), 1) - 1):
-            blocks = int(rep["prefill_blocks"])
-            for key in state.keys[0, r, : rep["decoding"]]:
-                finish, i = divmod(int(key), 1 << 24)
-                tokens = int(pool[i]["prompt"]) + int(pool[i]["output"]) - (finish - count)
-                blocks += math.ceil(tokens / self.params.block_tokens)
-            found.append(blocks)
-        return found[0], found[1]
+        blocks = int(rep["prefill_blocks"])
+        for key in state.keys[0, r, : rep["decoding"]]:
+            finish, i = divmod(int(key), 1 << 24)
+            tokens = int(pool[i]["prompt"]) + int(pool[i]["output"]) - (finish - count)
+            blocks += math.ceil(tokens / self.params.block_tokens)
+        return blocks
+
+    def blocks_held(self, r: int) -> tuple[int, int]:
+        """KV blocks of replica r in the first and the last iteration of its segment.
+
+        A paused replica has no segment: it holds what its last iteration was granted.
+        """
+        rep = self.engine._state.replicas[0, r]
+        first, steps = int(rep["count"]), int(rep["steps"])
+        first -= 1 if steps == 0 else 0
+        return self.blocks_at(r, first), self.blocks_at(r, first + max(steps, 1) - 1)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from gatepilot.envs.sim.faults import Fault
 
 from .reference_detector import Detector
 from .sim_kit import Gateway, requests_of
@@ -212,3 +215,103 @@ def test_equal_to_the_second_implementation(
         assert 100 * sum(expected) <= max_ejection_percent * hosts
         assert g.env["ejected"] == sum(expected)
         assert g.places["ejections"][:hosts].tolist() == [host.backoff for host in detector.table]
+
+
+def test_so_many_failures_in_a_row_eject_at_once() -> None:
+    rows = [(1.0 + k, 1, 1) for k in range(30)]
+    faults = [Fault("replica_errors", 0.0, 1e6, 1.0)]
+    one = Gateway(rows, replicas=2, faults=faults, consecutive_5xx=5, breaker_interval_s=10.0)
+    one.tick(9.0)
+    assert one.env["ejected"] == 0
+    one.tick(2.0)  # the tenth request is the bad one's fifth
+    assert one.env["ejected"] == 1
+    assert one.status.count("error") == 5
+    one.tick(20.0)
+    assert one.status.count("error") == 5
+
+
+def test_a_good_answer_breaks_the_row() -> None:
+    rows = [(1.0 + k, 1, 1) for k in range(300)]
+    faults = [Fault("replica_errors", 0.0, 1e6, 0.5)]
+    one = Gateway(rows, replicas=2, faults=faults, consecutive_5xx=12)
+    one.tick(400.0)
+    assert one.env["ejected"] == 0
+    assert one.places["consecutive_failures"].max() < 12
+
+
+def test_timeouts_in_a_row_eject_too() -> None:
+    rows = [(1.0 + 0.1 * k, 1, 1) for k in range(20)] + [(30.0, 1, 1), (31.0, 1, 1)]
+    hang = [Fault("hang", 0.5, 1e6)]
+    one = Gateway(rows, replicas=2, faults=hang, consecutive_5xx=5, request_timeout_s=4.0)
+    one.tick(40.0)
+    assert one.env["ejected"] == 1
+    assert one.status[-2:] == ["ok", "ok"]
+
+
+def test_the_cap_stops_failures_in_a_row_unless_one_may_always_go() -> None:
+    rows = [(1.0 + k, 1, 1) for k in range(30)]
+    faults = [Fault("brown_out", 0.0, 1e6, 1.0)]
+    for always, ejected in ((0, 0), (1, 1)):
+        one = Gateway(
+            rows,
+            replicas=4,
+            faults=faults,
+            consecutive_5xx=3,
+            max_ejection_percent=20.0,
+            always_eject_one_host=always,
+        )
+        one.tick(40.0)
+        assert one.env["ejected"] == ejected
+
+
+def test_chance_may_spare_an_outlier() -> None:
+    rows = [(0.05 * k, 1, 1) for k in range(1, 60_000)]
+    faults = [Fault("replica_errors", 0.0, 1e6, 1.0)]
+    times = []
+    for seed in range(40):
+        one = Gateway(
+            rows,
+            replicas=2,
+            faults=faults,
+            breaker_interval_s=10.0,
+            enforcing_percent=25,
+            seed=seed,
+        )
+        while one.env["ejected"] == 0:
+            one.tick(10.0)
+        times.append(one.env["now"] / 10.0)
+    assert np.mean(times) == pytest.approx(4.0, abs=1.7)  # geometric with a quarter
+    assert min(times) == 1.0
+
+
+def test_jitter_comes_on_top_of_the_ejection() -> None:
+    rows = [(0.05 * k, 1, 1) for k in range(1, 20_000)]
+    faults = [Fault("replica_errors", 0.0, 15.0, 1.0)]
+    lasted = []
+    for seed in range(20):
+        one = Gateway(
+            rows,
+            replicas=2,
+            faults=faults,
+            breaker_interval_s=10.0,
+            max_ejection_jitter_s=25.0,
+            seed=seed,
+        )
+        one.tick(11.0)
+        assert one.env["ejected"] == 1
+        while one.env["ejected"] == 1:
+            one.tick(1.0)
+        lasted.append(float(one.env["now"]) - 10.0)
+    assert set(lasted) <= {40.0, 50.0, 60.0}  # looked at every 10 s
+    assert len(set(lasted)) >= 2
+
+
+def test_a_panic_percentage_of_zero_leaves_nobody_to_route_to() -> None:
+    rows = [(0.05 * k, 1, 1) for k in range(1, 400)]
+    faults = [Fault("brown_out", 0.0, 1e6, 1.0)]
+    full: dict[str, Any] = {"breaker_interval_s": 10.0, "max_ejection_percent": 100.0}
+    for panic, active in ((0, 0), (50, 2)):
+        one = Gateway(rows, replicas=2, faults=faults, panic_percent=panic, **full)
+        one.tick(15.0)
+        assert one.env["ejected"] == 2
+        assert one.env["active"] == active

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gatepilot.envs.schema.fields import FIELD_INDEX, FIELDS
-from gatepilot.envs.sim.faults import Fault
-from gatepilot.envs.sim.params import UNLIMITED_BLOCKS
+from gatepilot.envs.sim.faults import KINDS, Fault
+from gatepilot.envs.sim.params import NO_LIMIT, UNLIMITED_BLOCKS
 from gatepilot.envs.sim.router import ROUTERS
 from gatepilot.envs.workload.request import Requests
 
@@ -60,10 +60,39 @@ def draw_gateway(rng: np.random.Generator) -> Gateway:
         "cpu_per_iteration_s": 0.01,
         "cpu_per_token_s": 1e-4,
         "cpu_startup": 0.9,
+        "max_ejection_jitter_s": float(rng.choice([0.0, 15.0])),
+        "enforcing_percent": int(rng.choice([100, 60])),
+        "always_eject_one_host": int(rng.integers(0, 2)),
+        "consecutive_5xx": int(rng.choice([0, 3])),
+        "panic_percent": int(rng.choice([0, 50])),
+        "timeout_step_s": float(rng.choice([0.0, 5.0])),
+        "timeout_step_tokens": 32,
+        "max_waiting": int(rng.choice([NO_LIMIT, 30])),
+        "max_pending": int(rng.choice([0, 40])),
+        "client_retries": int(rng.choice([0, 0, 3])),
+        "client_retry_delay_s": float(rng.choice([0.2, 4.0])),
+        "bucket_rps": float(rng.choice([np.inf, 4.0])),
+        "bucket_size": 20.0,
+        "replica_bucket_rps": float(rng.choice([np.inf, 2.0])),
+        "replica_bucket_size": 10.0,
+        "kv_limit_rps": float(rng.choice([np.inf, 20.0])),
+        "lazy_load_s": float(rng.choice([0.0, 0.0, 12.0])),
     }
+    changes["error_limit"] = int(np.isfinite(changes["bucket_rps"]) and rng.integers(0, 2))
+    if changes["router"] == "dynamic_weight":
+        changes["kv_blocks"] = max(3 * longest // block_tokens + 3, 50)
     faults = [
-        Fault(onset, onset + 60, float(rng.uniform(0, 1)), everywhere=False),
-        Fault(onset / 2, onset, float(rng.uniform(0, 1)), everywhere=True),
+        Fault(
+            kind,
+            begin := onset * float(rng.uniform(0, 2)),
+            begin if kind == "crash" else begin + float(rng.uniform(5, 120)),
+            error_share=float(rng.uniform(0, 1)),
+            factor=float(rng.uniform(1, 4)),
+            period_s=float(rng.uniform(2, 30)),
+            max_shift_s=20.0,
+        )
+        for kind in KINDS
+        if rng.random() < 0.5
     ]
     return Gateway(
         requests,
@@ -97,17 +126,19 @@ def check(g: Gateway, billed_before_s: float, most_billed_s: float) -> None:
     c = g.counters
     ended = c["ok"] + c["error"] + c["timeout"] + c["shed"]
     assert c["arrived"] == ended + c["outstanding"]
-    assert np.bincount(g.outcomes.status, minlength=5)[1:].tolist() == [
-        c["ok"],
-        c["error"],
-        c["timeout"],
-        c["shed"],
-    ]
+    if g.each_once:  # neither copies nor second tries: a result a row
+        ends = [c[status] for status in ("ok", "error", "timeout", "shed")]
+        assert np.bincount(g.outcomes.status, minlength=5)[1:].tolist() == ends
+    assert c["first_tokens"] == c["cool"] + c["warm"] + c["hot"] + c["burning"]
     assert billed_before_s <= c["billed_s"] <= most_billed_s
     places = g.places
     alive = places["state"] != 0
     waits_for_retry = g.env["retry_tail"] - g.env["retry_head"]
-    assert places["outstanding"][alive].sum() + waits_for_retry == c["outstanding"]
+    at_gateway = waits_for_retry + g.env["pending"]
+    assert places["outstanding"][alive].sum() + at_gateway == c["outstanding"]
+    assert 0 <= g.env["pending"] <= g.params.max_pending
+    assert c["returning"] >= 0
+    assert (places["bucket"][alive] >= 0).all()
     assert 0 <= g.env["retrying"] <= c["outstanding"]
     assert g.env["ejected"] == places["ejected"][places["state"] == 2].sum()
     assert np.isin(places["state"], [1, 2]).sum() <= g.replicas <= MAX_REPLICAS

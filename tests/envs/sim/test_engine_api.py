@@ -29,6 +29,8 @@ ROWS = requests_of([(1.0, 10, 3), (1.5, 600, 1), (2.0, 1, 30)])
         ({"per_seq_s": float("nan")}, "per_seq_s is nan"),
         ({"base_s": 0.0}, "time stands still"),
         ({"base_s": 0.0, "per_seq_s": 1.0}, "time stands still"),
+        ({"experts_s": -0.1}, "experts_s is -0.1, expected 0 or more"),
+        ({"expert_share": 1.0}, "expert_share is 1.0, expected 0 or more and below 1"),
         ({"max_num_seqs": 64, "chunk_tokens": 63}, "max_num_seqs 64 is above chunk_tokens 63"),
         ({"router": "nearest"}, "router 'nearest': expected one of round_robin"),
     ],
@@ -76,7 +78,7 @@ def test_no_requests_are_no_trouble() -> None:
 
 def test_a_periodic_workload_begins_anew_after_its_span() -> None:
     rows = requests_of([(0.0, 1, 1), (3.0, 1, 1), (10.0, 1, 1)], span_s=10.0)
-    engine = Engine(PLAIN, [rows], 1, max_replicas=1, samples=1000)
+    engine = Engine(PLAIN, [rows], 1, max_replicas=1, sampled_s=1000)
 
     def arrived_after(start_s: float, seconds: float) -> int:
         engine.reset(

@@ -17,8 +17,8 @@ from gatepilot.envs.workload.request import Requests
 
 from .sim_kit import PLAIN, STATUSES, Gateway, requests_of
 
-ALL_FAIL = [Fault(0.0, 1e6, 1.0, everywhere=True)]
-ONE_FAILS = [Fault(0.0, 1e6, 1.0, everywhere=False)]
+ALL_FAIL = [Fault("brown_out", 0.0, 1e6, 1.0)]
+ONE_FAILS = [Fault("replica_errors", 0.0, 1e6, 1.0)]
 
 
 def test_with_no_ready_replica_a_request_is_refused_at_once_and_not_retried() -> None:
@@ -99,7 +99,7 @@ def test_the_budget_allows_three_retries_at_once() -> None:
 def test_the_budget_is_a_share_of_the_active_requests_rounded_down() -> None:
     """17 are active. Of ten that fail at one instant the first four find 3, 3, 4 and 4 places."""
     rows = [(1.0, 1, 300)] * 17 + [(2.0, 1, 1)] * 10
-    faults = [Fault(1.5, 1e6, 1.0, everywhere=True)]
+    faults = [Fault("brown_out", 1.5, 1e6, 1.0)]
     g = Gateway(rows, faults=faults, max_retries=1, retry_budget_min=0)
     g.tick(10.0)
     waited = g.outcomes.e2e_s[17:] > 0
@@ -128,7 +128,7 @@ def test_a_second_retry_needs_no_second_place() -> None:
 def test_a_second_retry_is_refused_once_the_budget_has_shrunk() -> None:
     """Ten are active at the failure: two places. Eight end before the retries fail: one place."""
     rows = [(1.0, 1, 1)] * 8 + [(1.1171875, 1, 1)] * 2
-    faults = [Fault(1.0625, 1e6, 1.0, everywhere=True)]
+    faults = [Fault("brown_out", 1.0625, 1e6, 1.0)]
     g = Gateway(rows, faults=faults, max_retries=2, retry_budget_min=1)
     g.tick(10.0)
     assert g.status == ["ok"] * 8 + ["error"] * 2
@@ -189,7 +189,14 @@ def test_round_robin_takes_turns_and_leaves_out_the_ejected() -> None:
 def test_an_ejected_replica_gets_nothing_with_any_router() -> None:
     rows = [(10.5 + 0.25 * k, 1, 1) for k in range(100)]
     for router in ROUTERS:
-        g = Gateway(rows, replicas=4, router=router, breaker_interval_s=10.0, base_ejection_s=60.0)
+        g = Gateway(
+            rows,
+            replicas=4,
+            router=router,
+            breaker_interval_s=10.0,
+            base_ejection_s=60.0,
+            kv_blocks=1000,
+        )
         g.places["interval_answers"][:4] = 50
         g.places["interval_failures"][0] = 50
         g.tick(60.0)

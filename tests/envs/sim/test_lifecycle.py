@@ -137,7 +137,7 @@ def test_new_replicas_wait_while_every_place_drains() -> None:
 
 def test_a_brown_out_hits_all_alike_and_ends() -> None:
     rows = [(0.25 * k, 1, 1) for k in range(1, 240)]
-    g = Gateway(rows, replicas=3, faults=[Fault(10.0, 20.0, 1.0, everywhere=True)])
+    g = Gateway(rows, replicas=3, faults=[Fault("brown_out", 10.0, 20.0, 1.0)])
     g.tick(60.0)
     failed = np.flatnonzero(g.outcomes.status == 2)
     times = g.requests.arrival_s[failed]
@@ -149,7 +149,7 @@ def test_a_brown_out_hits_all_alike_and_ends() -> None:
 
 def test_an_error_share_is_kept_and_two_faults_add_up() -> None:
     rows = [(0.01 * k, 1, 1) for k in range(20_000)]
-    faults = [Fault(0.0, 1e3, 0.2, everywhere=True), Fault(0.0, 1e3, 0.5, everywhere=True)]
+    faults = [Fault("brown_out", 0.0, 1e3, 0.2), Fault("brown_out", 0.0, 1e3, 0.5)]
     g = Gateway(rows, faults=faults, base_s=0.001)
     g.tick(200.0)
     share = np.mean(g.outcomes.status == 2)
@@ -159,7 +159,7 @@ def test_an_error_share_is_kept_and_two_faults_add_up() -> None:
 def test_a_replica_fault_hits_one_and_its_replacement_is_healthy() -> None:
     rows = [(0.25 * k, 1, 1) for k in range(1, 400)]
     for seed in range(6):
-        fault = Fault(1.0, 1e3, 1.0, everywhere=False)
+        fault = Fault("replica_errors", 1.0, 1e3, 1.0)
         g = Gateway(rows, replicas=3, faults=[fault], seed=seed)
         g.tick(20.0)
         bad = np.flatnonzero(g.places["failures"])
@@ -175,13 +175,13 @@ def test_a_replica_fault_hits_one_and_its_replacement_is_healthy() -> None:
 
 
 def test_a_fault_with_nobody_ready_hits_nobody() -> None:
-    fault = Fault(0.0, 1e3, 1.0, everywhere=False)
+    fault = Fault("replica_errors", 0.0, 1e3, 1.0)
     g = Gateway([(15.0, 1, 1)], replicas=0, faults=[fault], cold_start_s=10.0)
     g.tick(20.0, replicas=1)
     assert g.status == ["ok"]
 
 
 def test_more_faults_than_room_are_refused() -> None:
-    fault = Fault(0.0, 1.0, 1.0, everywhere=True)
+    fault = Fault("brown_out", 0.0, 1.0, 1.0)
     with pytest.raises(ValueError, match="2 faults in one episode, room for 1"):
         packed_faults([fault, fault], 1, 0.0)

@@ -39,6 +39,8 @@ def draw_rules(rng: random.Random, *, exact: bool, most_tokens: int) -> Rules:
         per_ctx_s = rng.choice([0, rng.uniform(0, 1e-4)])
         per_prefill_s = rng.choice([0, rng.uniform(0, 1e-3)])
         timeout_s = rng.choice([math.inf, rng.uniform(0.01, 3)])
+    # powers of a share have no exact binary form: experts only at arbitrary times
+    experts_s = 0.0 if exact else rng.choice([0.0, rng.uniform(0, 0.05)])
     block_tokens = rng.choice([1, 2, 4, 16])
     max_num_seqs = rng.choice([1, 2, 3, 5, 8])
     kv_blocks = [UNLIMITED_BLOCKS, 128, max(2, 3 * most_tokens // block_tokens)]
@@ -54,6 +56,8 @@ def draw_rules(rng: random.Random, *, exact: bool, most_tokens: int) -> Rules:
         block_tokens=block_tokens,
         router=rng.choice(["round_robin", "fewest_waiting"]),
         timeout_s=timeout_s,
+        experts_s=experts_s,
+        expert_share=rng.uniform(0, 0.5),
     )
 
 
@@ -83,6 +87,8 @@ def check(case: Case) -> list[Request]:
         per_seq_s=rules.per_seq_s,
         per_ctx_token_s=rules.per_ctx_token_s,
         per_prefill_token_s=rules.per_prefill_token_s,
+        experts_s=rules.experts_s,
+        expert_share=rules.expert_share,
         max_num_seqs=rules.max_num_seqs,
         chunk_tokens=rules.chunk_tokens,
         kv_blocks=rules.kv_blocks,

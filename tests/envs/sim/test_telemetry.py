@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import math
-from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -18,21 +17,8 @@ from gatepilot.envs.sim.quantile import bucket, histogram_quantile
 from gatepilot.envs.sim.state import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
 from gatepilot.envs.workload.request import Requests
 
+from .prometheus_rules import prometheus_quantile
 from .sim_kit import Gateway, requests_of
-
-
-def prometheus_quantile(q: float, bounds: list[float], counts: list[int]) -> float:
-    """Prometheus' rule for classic histograms (`promql/quantile.go`); the last count is +Inf's."""
-    cumulative = list(accumulate(counts))
-    if cumulative[-1] == 0:
-        return math.nan
-    rank = q * cumulative[-1]
-    b = bisect.bisect_left(cumulative, rank)
-    if b == len(bounds):
-        return bounds[-1]
-    before = cumulative[b - 1] if b else 0
-    start = bounds[b - 1] if b else 0.0
-    return start + (bounds[b] - start) * (rank - before) / (cumulative[b] - before)
 
 
 def quantile(q: float, bounds: list[float], counts: list[int], minimum: int = 1) -> float:
@@ -103,7 +89,7 @@ def busy_gateway(seed: int) -> tuple[Gateway, float]:
         requests,
         replicas=2,
         seed=seed,
-        faults=[Fault(60.0, 130.0, 0.6, everywhere=False)],
+        faults=[Fault("replica_errors", 60.0, 130.0, 0.6)],
         base_s=0.02,
         per_seq_s=0.0005,
         per_ctx_token_s=1e-7,
@@ -206,7 +192,7 @@ def test_the_true_p95_is_above_the_limit_with_more_than_five_percent(
 
 
 def test_who_waits_for_a_retry_counts_too() -> None:
-    faults = [Fault(0.0, 1e3, 1.0, everywhere=True)]
+    faults = [Fault("brown_out", 0.0, 1e3, 1.0)]
     g = Gateway([(6.0, 1, 1)], faults=faults, max_retries=1, retry_delay_s=20.0)
     g.tick(10.0)
     assert g.truth("ttft_p95_s") == pytest.approx(4.0)

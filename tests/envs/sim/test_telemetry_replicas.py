@@ -118,13 +118,13 @@ def test_a_draining_replica_counts_with_its_tokens_but_not_in_the_means() -> Non
 
 def test_the_error_spread_is_the_highest_minus_the_median_share() -> None:
     rows = [(0.1 * k, 1, 1) for k in range(600)]
-    one = Gateway(rows, replicas=3, faults=[Fault(0.0, 1e3, 1.0, everywhere=False)])
+    one = Gateway(rows, replicas=3, faults=[Fault("replica_errors", 0.0, 1e3, 1.0)])
     one.tick(60.0)
     assert one.seen("replica_error_spread") == 1.0
-    everyone = Gateway(rows, replicas=3, faults=[Fault(0.0, 1e3, 1.0, everywhere=True)])
+    everyone = Gateway(rows, replicas=3, faults=[Fault("brown_out", 0.0, 1e3, 1.0)])
     everyone.tick(60.0)
     assert everyone.seen("replica_error_spread") == 0.0
-    four = Gateway(rows, replicas=4, faults=[Fault(0.0, 1e3, 0.3, everywhere=True)])
+    four = Gateway(rows, replicas=4, faults=[Fault("brown_out", 0.0, 1e3, 0.3)])
     four.tick(60.0)
     shares = np.sort(four.places["failures"][:4] / four.places["answers"][:4])
     assert four.seen("replica_error_spread") == pytest.approx(shares[3] - np.median(shares))

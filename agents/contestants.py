@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -15,7 +15,8 @@ from .artifact.runtime import load_artifact
 from .baselines.fixed import FixedParams
 from .baselines.registry import UNIT_SUFFIX, controller_names, make_controller, params_type
 from .episodes import Outcomes
-from .evaluation import MakeController, play_controllers, play_policy
+from .evaluation import MakeController, Progress, play_controllers, play_policy
+from .oracles.foresight import plan_count, play_hindsight
 from .policy import Controller, Policy
 from .trial import Trial
 from .tuning import Reporter, tune
@@ -23,9 +24,13 @@ from .windows import Window
 
 FORMS: Final = (
     f"a controller's name ({', '.join(controller_names())}; {UNIT_SUFFIX} behind it allows steps "
-    "of one only), best_fixed, fixed:N, run:ID or the folder of an exported artifact"
+    "of one only), best_fixed, hindsight, fixed:N, run:ID or the folder of an exported artifact"
 )
 """Everything that `--policy` understands."""
+THRESHOLDS_TRIED: Final = (1, 2, 3, 4, 6, 8, 14, 19)
+"""Thresholds at which the best constant is looked for, besides the scenario's own."""
+SIZES_TRIED: Final = 3
+"""Numbers of replicas for which it is looked for at all of them."""
 
 
 class PolicyError(ValueError):
@@ -140,13 +145,18 @@ class FixedCount:
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
         """Plays."""
         progress = preparation.reporter.start(self.label, len(trial.windows) * trial.ticks)
-        outcomes = play_controllers(trial, [_fixed(trial, self.replicas)], progress)
+        maker = _fixed(trial, self.replicas, trial.scenario.gateway.threshold_steps)
+        outcomes = play_controllers(trial, [maker], progress)
         return Performance(((None, outcomes[0]),), {"replicas": self.replicas})
 
 
 @dataclass(frozen=True)
 class BestFixed:
-    """The constant that turned out best on these very windows: a bound for every constant."""
+    """The constant that turned out best on these very windows: a bound for constants.
+
+    Every allowed number of replicas is played at the scenario's own threshold. Where faults are on,
+    so that it plays a part, the best few are played at other thresholds too.
+    """
 
     label: str
 
@@ -154,14 +164,37 @@ class BestFixed:
         """It fits everywhere."""
 
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
-        """Plays every allowed number and keeps the one with the highest mean return."""
-        limits = trial.limits
+        """Plays them all and keeps the highest mean return."""
+        limits, start = trial.limits, trial.scenario.gateway.threshold_steps
         counts = range(limits.min_replicas, limits.max_replicas + 1)
-        ticks = len(counts) * len(trial.windows) * trial.ticks
+        others = [step for step in THRESHOLDS_TRIED if step != start and trial.scenario.faults]
+        sizes = min(SIZES_TRIED, len(counts))
+        ticks = (len(counts) + sizes * len(others)) * len(trial.windows) * trial.ticks
         progress = preparation.reporter.start(self.label, ticks)
-        outcomes = play_controllers(trial, [_fixed(trial, count) for count in counts], progress)
-        best = max(range(len(counts)), key=lambda i: outcomes[i].returns.mean())
-        return Performance(((None, outcomes[best]),), {"replicas": counts[best]})
+        constants = [(count, start) for count in counts]
+        played = _play_constants(trial, constants, progress)
+        best_first = sorted(constants, key=lambda c: played[c].returns.mean(), reverse=True)
+        further = [(count, step) for count, _ in best_first[:sizes] for step in others]
+        played |= _play_constants(trial, further, progress)
+        best = max(played, key=lambda constant: played[constant].returns.mean())
+        settings = {"replicas": best[0]} | ({"threshold_steps": best[1]} if others else {})
+        return Performance(((None, played[best]),), settings)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The hindsight controller, which knows what is to come: a bound, not a rival."""
+
+    label: str
+
+    def check(self, trial: Trial) -> None:
+        """It fits everywhere."""
+
+    def play(self, trial: Trial, preparation: Preparation) -> Performance:
+        """Lays its plans and plays them all."""
+        plans = plan_count(trial)
+        progress = preparation.reporter.start(self.label, plans * len(trial.windows) * trial.ticks)
+        return Performance(((None, play_hindsight(trial, progress).outcomes),))
 
 
 @dataclass(frozen=True)
@@ -209,9 +242,9 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
     """Finds out who is meant.
 
     Args:
-        text: A controller's name, `best_fixed`, `fixed:N`, `run:ID`, or an artifact's folder;
-            `run:ID,ID` names several trainings of one recipe that differ in their seed. A name wins
-            over a folder that is called like it; `./` before it means the folder.
+        text: A controller's name, `best_fixed`, `hindsight`, `fixed:N`, `run:ID`, or an artifact's
+            folder; `run:ID,ID` names several trainings of one recipe that differ in their seed. A
+            name wins over a folder that is called like it; `./` before it means the folder.
         load_run: Loads a run's model.
 
     Raises:
@@ -219,6 +252,8 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
     """
     if text == "best_fixed":
         return BestFixed(text)
+    if text == "hindsight":
+        return Oracle(text)
     if match := re.fullmatch(r"fixed:(\d+)", text):
         return FixedCount(text, int(match[1]))
     if text.startswith("run:"):
@@ -255,8 +290,18 @@ def _exported(folder: Path) -> TrainedPolicy:
     )
 
 
-def _fixed(trial: Trial, replicas: int) -> MakeController:
-    params = FixedParams(replicas, trial.scenario.gateway.threshold_steps)
+def _play_constants(
+    trial: Trial, constants: Sequence[tuple[int, int]], progress: Progress
+) -> dict[tuple[int, int], Outcomes]:
+    """Outcomes by replicas and threshold."""
+    if not constants:
+        return {}
+    makers = [_fixed(trial, *constant) for constant in constants]
+    return dict(zip(constants, play_controllers(trial, makers, progress), strict=True))
+
+
+def _fixed(trial: Trial, replicas: int, threshold_steps: int) -> MakeController:
+    params = FixedParams(replicas, threshold_steps)
 
     def make(window: Window) -> Controller:
         return params.make(trial.limits, tick_s=trial.tick_s, seed=window.seed)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..envs.profiles.profile import load_profile
 from ..envs.scenario import Scenario
 from .baselines.registry import ControllerParams, make_controller, params_type
-from .evaluation import MakeController, Progress, play_controllers, unkeepable
+from .evaluation import MakeController, Progress, no_progress, play_controllers, unkeepable
 from .policy import Controller
 from .trial import Trial, prepare_trial
 from .windows import Window
@@ -58,6 +58,15 @@ class Reporter(Protocol):
     def start(self, what: str, ticks: int) -> Progress:
         """Begins a piece of work of so many ticks over all gateways."""
         ...
+
+
+class SilentReporter:
+    """Shows nothing: for callers without a terminal."""
+
+    def start(self, what: str, ticks: int) -> Progress:
+        """A piece of work of which nobody is told."""
+        del what, ticks
+        return no_progress
 
 
 @dataclass(frozen=True)

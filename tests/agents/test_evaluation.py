@@ -125,7 +125,7 @@ def test_the_p95_of_an_episode_lies_among_the_p95s_of_its_windows(trial: Trial) 
 
 def test_windows_that_the_most_replicas_cannot_keep_are_found(small: Scenario) -> None:
     cluster = replace(small.cluster, max_replicas=1, initial_replicas=1)
-    faults = (FaultSpec("brown_out", (0.9, 0.9), 450.0, start_s=0.0),)
+    faults = (FaultSpec("brown_out", error_share=(0.9, 0.9), duration_s=450.0, start_s=0.0),)
     for scenario, kept in (
         (replace(small, faults=faults), True),  # faults are no reason
         (replace(small, cluster=cluster), False),

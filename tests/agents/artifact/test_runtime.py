@@ -96,7 +96,7 @@ def test_the_process_of_a_bridge(sealed: Sealed) -> None:
     assert loaded.isdisjoint(ABSENT)
     assert found["digest"] == load(sealed.folder, sealed.public_key).digest
     assert found["wall_s"] < 6.0  # 0.7 s on an idle machine
-    assert found["p99_s"] < 1e-3  # 15 us on an idle machine
+    assert found["p99_s"] < 0.05  # 15 us on an idle machine; a tick is 5 s or more
     assert found["memory_mib"] < 120
 
 

@@ -16,10 +16,13 @@ COMMANDS: Final[dict[str, str]] = {
     "evaluate": "Compare policies and baselines over the same windows of traffic.",
     "export": "Seal a trained policy: ONNX, manifest, golden vectors, signature.",
     "fetch": "Bring a sealed policy from the registry to a folder.",
+    "profiles": "Serving profiles: the catalogue, one in detail, a fit to your own hardware.",
     "rehearse": "Watch a policy in shadow: the real bridge beside the simulated gateway.",
     "simulate": "Run a trace or a scenario through the simulated gateway.",
     "testbed": "A real Envoy and Prometheus around emulated replicas, on this machine.",
     "train": "Train a policy; everything is logged to MLflow.",
+    "validate": "Show that the simulator is right: another one, theory, hardware, Envoy.",
+    "workload": "Traffic: describe it, fit a model to it, generate it, check a model.",
 }
 """Command to its line in the help; `commands/<name>.py` holds a function or group of its name."""
 

@@ -9,27 +9,32 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from ..agents.baselines.registry import make_controller
-from ..envs.episodes import draw_faults, engine_params, most_faults
+from ..envs.episodes import (
+    draw_faults,
+    draw_metric_faults,
+    engine_params,
+    most_faults,
+    most_metric_faults,
+    most_surge_copies,
+)
 from ..envs.scenario import Scenario
 from ..envs.schema.settings import THRESHOLD_STEP_PERCENT, GatewaySettings, Limits
 from ..envs.schema.snapshot import MetricsSnapshot
-from ..envs.sim.engine import POOL, Engine, most_in_window, no_limit, simulate
-from ..envs.sim.params import EngineParams
+from ..envs.sim.engine import Engine, simulate
+from ..envs.sim.params import EngineParams, no_limit
 from ..envs.sim.state import Outcomes
 from ..envs.workload.request import Requests
-from .files import OutputError, replacing
+from .latency_parts import heat_counts, tail_shares
+from .tables import write_table
 
 STATUSES: Final = ("pending", "ok", "error", "timeout", "shed")
 """Names of the engine's status codes, in their order."""
 PERCENTILES: Final = (50, 90, 95, 99)
 _TIMING_S: Final = 0.5
 """How long a short run is repeated for a steady `wall_s`."""
-_WRITERS: Final = (".csv", ".csv.gz", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class Simulation:
             "replica_hours": self.replica_hours,
             "ttft_s": _percentiles(self.outcomes.ttft_s[done]),
             "e2e_s": _percentiles(self.outcomes.e2e_s[done]),
+            "ttft_shares": tail_shares(self.outcomes),
+            "heat": heat_counts(self.outcomes),
         }
 
     def write(self, path: Path) -> None:
@@ -85,25 +92,7 @@ class Simulation:
                 "status": status,
             }
         )
-        with replacing(path) as temporary:
-            if path.name.endswith(".parquet"):
-                pyarrow.parquet.write_table(table, temporary)
-            elif path.name.endswith(".csv.gz"):
-                with pa.CompressedOutputStream(str(temporary), "gzip") as stream:
-                    pyarrow.csv.write_csv(table, stream)
-            else:
-                pyarrow.csv.write_csv(table, temporary)
-
-
-def check_ending(path: Path) -> None:
-    """Refuses a file name that says no format.
-
-    Raises:
-        OutputError: It ends in none of the known ways.
-    """
-    if not path.name.endswith(_WRITERS):
-        msg = f"{path}: expected a name that ends in {', '.join(_WRITERS)}"
-        raise OutputError(msg)
+        write_table(table, path)
 
 
 def simulate_fixed(
@@ -139,7 +128,9 @@ def simulate_controlled(
         1,
         max_replicas=limits.max_replicas,
         faults=most_faults(scenario.faults, requests.span_s),
-        samples=POOL + most_in_window(requests, params.window_s + control.tick_s),
+        metric_faults=most_metric_faults(scenario.faults, requests.span_s),
+        surge_copies=most_surge_copies(scenario.faults),
+        sampled_s=params.window_s + control.tick_s,
         periodic=False,
         outcomes=True,
     )
@@ -152,11 +143,13 @@ def simulate_controlled(
         warmup_s=0.0,
         replicas=_one(settings.replicas),
         threshold_percent=_one(settings.threshold_steps * THRESHOLD_STEP_PERCENT),
-        faults=[draw_faults(scenario.faults, requests.span_s, rng)],
+        faults=[draw_faults(scenario, requests.span_s, rng)],
+        metric_faults=[draw_metric_faults(scenario, requests.span_s, rng)],
     )
     wall_s = 0.0
+    now_s = 0.0
     counters = engine.counters
-    while counters["arrived"][0] < len(requests) or counters["outstanding"][0] > 0:
+    while now_s < requests.span_s or counters["outstanding"][0] + counters["returning"][0] > 0:
         settings = controller.decide(MetricsSnapshot.from_row(engine.seen[0]), settings)
         start = time.perf_counter()
         engine.tick(
@@ -166,6 +159,7 @@ def simulate_controlled(
             _one(no_limit(settings.max_outstanding)),
         )
         wall_s += time.perf_counter() - start
+        now_s += control.tick_s
         counters = engine.counters
     return Simulation(requests, engine.outcomes, wall_s, 1, float(counters["billed_s"][0]) / 3600.0)
 

@@ -36,27 +36,31 @@ _COLUMNS: Final = (
 class StudyProgress(Drawing):
     """A bar for the piece of work under way; without a terminal one line a piece."""
 
-    def __init__(self) -> None:
-        """Sets up a bar on standard error; it shows from `with` on."""
+    def __init__(self, unit: str = "ticks") -> None:
+        """Sets up a bar on standard error; it shows from `with` on.
+
+        Args:
+            unit: What is counted, in the plural.
+        """
         self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} ticks"),
+            TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {unit}"),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
 
-    def start(self, what: str, ticks: int) -> TickProgress:
+    def start(self, what: str, total: int) -> TickProgress:
         """Begins a piece of work; the one before it is done."""
         what = short(what)
         if not self._console.is_terminal:
             self._console.print(f"{what} ...")
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
-        bar = self._progress.add_task(what, total=ticks)
+        bar = self._progress.add_task(what, total=total)
 
         def advance(done: int) -> None:
             self._progress.advance(bar, done)

@@ -36,9 +36,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     The first time on a machine takes about a minute. The base install has no engine.
     """
+    if not session.items or session.config.option.collectonly:
+        return
     engine = sys.modules.get("gatepilot.envs.sim.engine")
-    if engine is not None and session.items and not session.config.option.collectonly:
+    if engine is not None:
         engine.compile_engine()
+    closed_loop = sys.modules.get("gatepilot.envs.sim.closed_loop")
+    if closed_loop is not None:
+        closed_loop.compile_closed_loop()
 
 
 @pytest.fixture(scope="session")

@@ -21,11 +21,14 @@ from ...envs.workload.request import Requests
 from ...envs.workload.trace import load_trace
 from ..compilation import compile_with_notice
 from ..files import check_writable
-from ..simulation import Simulation, check_ending, simulate_controlled, simulate_fixed
+from ..simulation import Simulation, simulate_controlled, simulate_fixed
+from ..tables import check_ending
 from .evaluate import SplitName
 
 NO_POLICY = "none"
 """Fixed replicas and a router: no other feature of the gateway."""
+_SHOWN = 0.005
+"""Shares of the latency's tail below this are not printed."""
 
 
 def simulate(  # noqa: PLR0913, PLR0917  # options of the command
@@ -120,6 +123,8 @@ def simulate(  # noqa: PLR0913, PLR0917  # options of the command
         )
     except ValueError as error:
         raise ScenarioError(f"command line ({chosen.name}): {error}") from error
+    if policy == NO_POLICY and chosen.gateway.router == "dynamic_weight":
+        raise typer.BadParameter("router dynamic_weight samples the replicas: give a --policy too")
     compile_with_notice()
     run = _run(chosen, requests, policy, seed)
     if out is not None:
@@ -149,7 +154,7 @@ def _adjusted(
     Raises:
         ValueError: The whole contradicts itself; the message starts with the key.
     """
-    given = {name: value for name, value in cluster.items() if value is not None}
+    given: dict[str, Any] = {name: n for name, n in cluster.items() if n is not None}
     given["max_replicas"] = max(
         scenario.cluster.max_replicas, given.get("initial_replicas", scenario.cluster.max_replicas)
     )
@@ -177,6 +182,8 @@ def _bare(scenario: Scenario) -> EngineParams:
         per_seq_s=full.per_seq_s,
         per_ctx_token_s=full.per_ctx_token_s,
         per_prefill_token_s=full.per_prefill_token_s,
+        experts_s=full.experts_s,
+        expert_share=full.expert_share,
         max_num_seqs=full.max_num_seqs,
         chunk_tokens=full.chunk_tokens,
         kv_blocks=full.kv_blocks,
@@ -203,3 +210,7 @@ def _print(run: Simulation) -> None:
         figures = ("-" if v is None else f"{v:.4f}" for v in summary[name].values())
         table.add_row(name, *figures)
     console.print(table)
+    for quantile, shares in summary["ttft_shares"].items():
+        if shares is not None:
+            parts = (f"{name} {share:.0%}" for name, share in shares.items() if share >= _SHOWN)
+            console.print(f"ttft_s beyond {quantile}: {', '.join(parts)}")

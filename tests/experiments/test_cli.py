@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatepilot.deploy_bridge.command_line import CommandLine
-from gatepilot.envs.scenario import scenario_names
 from gatepilot.experiments import cli as cli_module
-from gatepilot.experiments.suites import SUITES
 
 from .cli_kit import Cli
 
@@ -95,7 +93,3 @@ def test_a_wrong_option_is_refused_before_anything_heavy_is_loaded(
     )
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_every_shipped_scenario_is_in_the_core_suite() -> None:
-    assert set(SUITES["core"]) == set(scenario_names())

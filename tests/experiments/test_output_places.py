@@ -41,6 +41,8 @@ pytestmark = [
         ["demo", "--out", "/proc/demo"],
         ["export", "0" * 32, "--out", "/proc/artifact"],
         ["fetch", "a@b", "--out", "/proc/artifact"],
+        ["workload", "describe", "azure-conv-2023", "--report", "/proc/q.html"],
+        ["workload", "generate", "azure-conv-2023", "--out", "/proc/q.csv"],
     ],
     ids=lambda command: " ".join(word.lstrip("-") for word in command[::2])[:40],
 )

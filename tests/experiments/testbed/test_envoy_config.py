@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from gatepilot.envs.scenario_spec import GatewaySpec
-from gatepilot.envs.sim.lifecycle import PANIC_PERCENT
 from gatepilot.experiments.testbed.binaries import free_ports
 from gatepilot.experiments.testbed.envoy import EnvoyFiles
 from gatepilot.experiments.testbed.envoy_config import bootstrap
@@ -56,7 +55,7 @@ def test_the_breaker_is_the_simulator_s() -> None:
         "failure_percentage_request_volume": 10,
     }
     panic = cluster()["common_lb_config"]["healthy_panic_threshold"]["value"]
-    assert panic == PANIC_PERCENT
+    assert panic == GatewaySpec().panic_percent
 
 
 def test_retries_and_timeouts_are_the_simulator_s() -> None:

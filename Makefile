@@ -58,10 +58,10 @@ python:
 			echo "Python's venv module is incomplete: install the package python3-venv, then run make again."; exit 1; \
 		fi
 
-# Debian's package would start a service, so only its program is taken out of it. No root is needed
+# Debian's package would start a service, so only its programs are taken out of it. No root is needed
 # where apt knows its packages already.
-prometheus: $(STAMP)  ## Prometheus' program beside the environment's Python, unless there is one
-	@test -x $(BIN)/prometheus || command -v prometheus >/dev/null || { \
+prometheus: $(STAMP)  ## Prometheus and promtool beside the environment's Python, unless they are there
+	@PATH="$(BIN):$$PATH"; { command -v prometheus && command -v promtool; } >/dev/null || { \
 		command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || \
 			{ echo "Prometheus is missing: put its program on the PATH (prometheus.io/download)."; exit 1; }; \
 		work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && cd "$$work" && \
@@ -69,7 +69,7 @@ prometheus: $(STAMP)  ## Prometheus' program beside the environment's Python, un
 		{ $$get download prometheus 2>/dev/null || \
 			{ test "$$(id -u)" = 0 && $$get update && $$get download prometheus; } || \
 			{ echo "Prometheus is missing: as root, apt-get update; then run make again."; exit 1; }; } && \
-		dpkg-deb -x prometheus_*.deb unpacked && install -m 755 unpacked/usr/bin/prometheus $(BIN)/; \
+		dpkg-deb -x prometheus_*.deb unpacked && install -m 755 unpacked/usr/bin/prometheus unpacked/usr/bin/promtool $(BIN)/; \
 	}
 
 demo: $(STAMP)  ## the main job in a few minutes, without any service

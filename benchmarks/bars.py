@@ -11,7 +11,6 @@ Bars that need the traces read their folder from GATEPILOT_TRACES.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import shutil
 import sys
@@ -22,10 +21,13 @@ from typing import Any
 
 import measures
 
+from gatepilot.experiments.recordings.recording import sources_hash
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 WORLD: tuple[str, ...] = ("envs",)
 LEARNING: tuple[str, ...] = ("envs", "reward", "agents", "experiments/configs")
+VALIDATION: tuple[str, ...] = ("experiments/testbed", "experiments/validation")
 HOUSE: tuple[str, ...] = ("envs", "reward", "agents", "deploy_bridge", "experiments")
 
 
@@ -40,7 +42,7 @@ def main() -> int:
     for name in options.names or BARS:
         stored = RESULTS / f"{name}.json"
         measure, floors = BARS[name]
-        sources = _sources_hash(floors)
+        sources = sources_hash(floors)
         if stored.is_file() and not options.again:
             result = json.loads(stored.read_text())
             if result["sources"] == sources and result["met"] is not None:
@@ -69,28 +71,19 @@ def main() -> int:
 
 
 BARS: dict[str, tuple[Callable[[], tuple[bool, dict[str, Any]]], tuple[str, ...]]] = {
-    "dynamics": (measures.dynamics, WORLD),
+    "dynamics": (measures.dynamics, (*WORLD, "experiments/validation")),
     "speed": (measures.speed, WORLD),
     "no_cheating": (measures.no_cheating, LEARNING),
+    "feasible": (measures.feasible, LEARNING),
+    "threshold": (measures.threshold, LEARNING),
     "learning": (measures.learning, LEARNING),
     "documented": (measures.documented, LEARNING),
-    "testbed": (measures.testbed, (*WORLD, "experiments/testbed")),
+    "breaker": (measures.breaker, (*WORLD, *VALIDATION)),
+    "testbed": (measures.testbed, (*WORLD, *VALIDATION)),
     "bridge": (measures.bridge, HOUSE),
     "fresh_machine": (measures.fresh_machine, HOUSE),
 }
 """Bar to its measurement and to the folders that can change its figures."""
-
-
-def _sources_hash(floors: tuple[str, ...]) -> str:
-    """SHA-256 over every source and data file of these folders."""
-    digest = hashlib.sha256()
-    files = [p for floor in floors for p in (ROOT / floor).rglob("*") if p.suffix in _SUFFIXES]
-    for path in sorted(files):
-        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-_SUFFIXES = (".py", ".yaml", ".json", ".j2")
 
 
 def _say(line: str) -> None:

@@ -24,17 +24,18 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bar_file import Measured, run_bar
 from ledger_truth import WINDOW_S, compared
 from live import BRIDGE, DOWN_S, SCRAPE_S, WARMUP_S, running_bridge, running_testbed
 from numpy.typing import NDArray
 
 from gatepilot.deploy_bridge.audit.reader import LedgerReader
 
-RESULTS = Path(__file__).resolve().parent / "results"
 TICK_S = 5.0
 VALID_LIMIT = 0.99
 DECISION_LIMIT_S, CPU_LIMIT, RSS_LIMIT_MIB = 0.005, 0.03, 150
@@ -56,25 +57,12 @@ def main() -> int:
         one.add_argument("--out", type=Path, help="folder of the testbed; default: a throw-away")
         one.set_defaults(measure=measure)
     options = parser.parse_args()
-    started_s = time.time()
-    load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as throw_away:
-        met, figures = options.measure(options, Path(throw_away))
-    result = {
-        "bar": options.bar,
-        "met": met,
-        "figures": figures,
-        "seconds": round(time.time() - started_s, 1),
-        "load_average": {"before": load_before, "after": os.getloadavg()[0]},
-    }
-    text = json.dumps(result, indent=1)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"bridge_{options.bar}.json").write_text(text + "\n", encoding="utf-8")
-    print(text)  # noqa: T201
-    return 0 if met else 1
+        measure = partial(options.measure, options, Path(throw_away))
+        return run_bar(options.bar, f"bridge_{options.bar}.json", measure)
 
 
-def shadow(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any]]:
+def shadow(options: argparse.Namespace, work: Path) -> Measured:
     """Ten minutes of shadow: valid ticks, true figures, zero writes, replay, light."""
     folder = options.out or work / "testbed"
     faults = [f"{replica}:{BROWN_OUT}" for replica in range(4)]
@@ -118,7 +106,7 @@ def shadow(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any
     return all(met.values()), {"met": met} | figures
 
 
-def blind(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any]]:
+def blind(options: argparse.Namespace, work: Path) -> Measured:
     """Envoy, Prometheus, a replica killed in turn: FROZEN in time, re-armed only after K ticks."""
     folder = options.out or work / "testbed"
     victims = ("envoy", "prometheus", "llm-1")

@@ -15,14 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from bar_file import Measured, run_bar
 
 from gatepilot.agents.artifact.errors import ArtifactError
 from gatepilot.agents.artifact.runtime import load_artifact
 from gatepilot.agents.artifact.signing import make_key_pair, verify_signature
 
-RESULTS = Path(__file__).resolve().parent / "results"
 GATEPILOT = [sys.executable, "-m", "gatepilot.experiments"]
 BRIDGE = [sys.executable, "-m", "gatepilot.deploy_bridge"]
 OBSERVATIONS = 100_000
@@ -38,15 +40,10 @@ def main() -> int:
     parser.add_argument("--runs", default="runs")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        met, figures = sealed(options, Path(work))
-    text = json.dumps({"bar": "sealed", "met": met, "figures": figures}, indent=1)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "sealed.json").write_text(text + "\n", encoding="utf-8")
-    print(text)  # noqa: T201
-    return 0 if met else 1
+        return run_bar("sealed", "sealed.json", partial(sealed, options, Path(work)))
 
 
-def sealed(options: argparse.Namespace, work: Path) -> tuple[bool, dict[str, Any]]:
+def sealed(options: argparse.Namespace, work: Path) -> Measured:
     """Parity over 100,000 observations; every changed byte refused; verify within 2 s."""
     private, public = make_key_pair(work / "keys")
     figures: dict[str, Any] = {}

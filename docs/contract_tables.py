@@ -6,9 +6,11 @@ import re
 
 from gatepilot.deploy_bridge.metrics.catalogue_params import CatalogueParams
 from gatepilot.deploy_bridge.metrics.queries import catalogue
+from gatepilot.envs.profiles.profile import load_profile, profile_ids
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
 from gatepilot.envs.schema.tables import actions_table, fields_table, observation_table
+from gatepilot.experiments.profile_tables import catalogue_markdown, start_times_markdown
 
 
 def queries() -> str:
@@ -34,6 +36,8 @@ TABLES = {
     "extended": observation_table(ObservationSpec("extended")),
     "actions": actions_table(),
     "catalogue": queries(),
+    "profiles": catalogue_markdown([load_profile(name) for name in profile_ids()]),
+    "start_times": start_times_markdown([load_profile(name) for name in profile_ids()]),
 }
 
 

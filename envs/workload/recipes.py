@@ -106,20 +106,6 @@ RECIPES: Final = (
     ),
     Recipe(
         Facts(
-            name="servegen-m-mid",
-            description="Two days of a medium general model with one very bursty tenant.",
-            fitted_to=f"servegen-mmid-48h.parquet ({_RESAMPLED}; 0.001 of the published rate)",
-            source=_SERVEGEN + "language/m-mid, days 0 and 1",
-            licence=_SERVEGEN_LICENCE,
-            attribution=_SERVEGEN_ATTRIBUTION,
-        ),
-        span_s=172800.0,
-        bins=192,
-        by_client=True,
-        most_groups=16,
-    ),
-    Recipe(
-        Facts(
             name="servegen-r1",
             description="A day of a reasoning model: short prompts, very long answers.",
             fitted_to=f"servegen-r1-24h.parquet ({_RESAMPLED}; a quarter of the published rate)",

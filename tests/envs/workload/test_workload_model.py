@@ -252,7 +252,6 @@ def test_shipped_names() -> None:
         "azure-conv-2023",
         "mooncake-conversation",
         "servegen-m-large",
-        "servegen-m-mid",
         "servegen-r1",
         "servegen-tenants",
     )

@@ -78,7 +78,11 @@ def compare(reference: ReferenceRun, outcomes: Outcomes | None) -> list[Claim]:
             found = np.percentile(_served_s(outcomes, key), PERCENTILES)
         for q, ours, theirs in zip(PERCENTILES, found, reference.percentiles_s[key], strict=True):
             error = float(ours / theirs - 1.0)
-            note = f"{theirs:.6g} s there, {ours:.6g} s here" if outcomes else reference.refused
+            note = (
+                f"{theirs:.6g} s there, {ours:.6g} s here"
+                if outcomes is not None
+                else reference.refused
+            )
             passed = abs(error) <= bar
             claims.append(
                 Claim(reference.name, f"{name} p{q}", error, bar, "fraction", passed, note)

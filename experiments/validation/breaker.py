@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from ...envs.episodes import engine_params
 from ...envs.scenario import load_scenario
@@ -107,7 +109,7 @@ def compare(recording: Recording) -> Section:
         recording: As `record` makes it.
     """
     content = recording.content
-    spec = GatewaySpec(**content["gateway"])
+    spec = TypeAdapter(GatewaySpec).validate_json(json.dumps(content["gateway"]))
     pairs = [replayed(EnvoyRun.from_json(entry), spec) for entry in content["runs"]]
     note = origin(recording, SOURCES)
     claims = [claim for pair in pairs for claim in _claims(pair, content["learned"], note)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,10 @@ def test_without_envoy_a_live_run_is_skipped_with_the_reason(
 def test_a_run_survives_json(recording: Recording) -> None:
     for entry in recording.content["runs"]:
         assert EnvoyRun.from_json(entry).as_json() == entry
+
+
+def test_a_recording_of_today_is_read_back(recording: Recording) -> None:
+    """Its gateway has parts of its own, which JSON makes mappings."""
+    today = json.loads(json.dumps(asdict(GatewaySpec(**recording.content["gateway"]))))
+    now = replace(recording, content=recording.content | {"gateway": today})
+    assert breaker.compare(now).claims == breaker.compare(recording).claims

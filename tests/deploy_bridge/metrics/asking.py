@@ -13,6 +13,9 @@ from gatepilot.deploy_bridge.metrics.source import Reading
 from .peers import Reply, said, vector
 
 NOW = 1_700_000_000.0
+# What has not come by then would not have come: far above every deadline, so that a busy machine
+# fails no test.
+NEVER_S = 10.0
 GOOD = {"up{}": "1", "age{}": "3.5", "rate{}": "20", "errors{}": "0.02"}
 
 

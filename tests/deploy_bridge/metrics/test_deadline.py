@@ -29,12 +29,10 @@ def test_who_is_late_is_left_behind_told_so_and_waited_for() -> None:
     deadline = Deadline("work", 0.1)
     with pytest.raises(LateError, match=r"no complete answer within 0\.1 s"):
         deadline.run(work)
-    begun = time.monotonic()
     with pytest.raises(LateError, match="an earlier read has not ended yet"):
         deadline.run(lambda _: 2)
-    assert time.monotonic() - begun < 0.05
     end.set()
-    assert told.wait(1.0)
+    assert told.wait(10.0)
     for _ in range(100):
         if not any(thread.name == "work" for thread in threading.enumerate()):
             break

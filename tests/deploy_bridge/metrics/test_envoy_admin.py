@@ -26,6 +26,7 @@ from gatepilot.deploy_bridge.metrics.source import Reading
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
 
+from .asking import NEVER_S
 from .peers import Reply, free_port, needs, raw_server, scripted
 
 NOW = 1_700_000_000.0
@@ -121,7 +122,7 @@ def test_nobody_listens_and_nobody_answers() -> None:
     with raw_server(silent) as url:
         begun = time.monotonic()
         reading = source(url).read(NOW)
-        assert time.monotonic() - begun < 0.7
+        assert time.monotonic() - begun < NEVER_S
     assert reading.problems[0].kind in ("unreachable", "deadline")
     assert reading.values == {}
 

@@ -20,6 +20,7 @@ from gatepilot.deploy_bridge.metrics.source import Reading
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
 
+from .asking import NEVER_S
 from .gateway_world import Replica, World
 from .peers import RealPrometheus
 
@@ -235,7 +236,7 @@ def test_a_stopped_and_a_killed_prometheus(prometheus: RealPrometheus) -> None:
     os.kill(prometheus.process.pid, signal.SIGSTOP)
     begun = time.monotonic()
     reading = asked.read(time.time())
-    assert time.monotonic() - begun < 3.2
+    assert time.monotonic() - begun < NEVER_S
     assert [problem.kind for problem in reading.problems] == ["unreachable"]
     os.kill(prometheus.process.pid, signal.SIGCONT)
     time.sleep(3 * SCRAPE_S)

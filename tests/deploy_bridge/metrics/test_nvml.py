@@ -11,6 +11,8 @@ import pytest
 
 from gatepilot.deploy_bridge.metrics.nvml import NvmlSource
 
+from .asking import NEVER_S
+
 NOW = 1_700_000_000.0
 
 
@@ -85,7 +87,7 @@ def test_a_call_that_hangs_is_left_in_time(
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: end.wait() and 0)
     begun = time.monotonic()
     assert NvmlSource().read(NOW).values == {}
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < NEVER_S
     end.set()
 
 

@@ -22,7 +22,7 @@ from gatepilot.envs.schema.observation import ObservationSpec
 pytest.importorskip("numba")
 from gatepilot.envs.sim.faults import Fault
 from gatepilot.envs.sim.metric_faults import MetricFault
-from gatepilot.envs.sim.state import READY
+from gatepilot.envs.sim.records import READY
 
 from ...envs.sim.shown_scrapes import BOUNDS, Shown, record, seen_row, stored, visible
 from ...envs.sim.sim_kit import Gateway, requests_of

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatepilot.envs.sim.quantile import histogram_quantile
-from gatepilot.envs.sim.state import TTFT_BOUNDS_S
+from gatepilot.envs.sim.series import TTFT_BOUNDS_S
 
 WINDOW_S = 60.0
 LIMITS = {"request_rate_rps": 0.05, "error_rate": 0.005, "ttft_p95_s": 0.10}

@@ -31,8 +31,8 @@ from .schema.settings import (
     Limits,
 )
 from .sim.engine import COUNTERS, Engine
+from .sim.outcomes import PARTS
 from .sim.params import no_limit
-from .sim.state import PARTS
 from .workload.request import Requests
 
 _COUNTED = tuple(name for name in COUNTERS if name not in ("billed_s", "first_tokens"))
@@ -294,7 +294,7 @@ class GatewayBatch:
             self.tick_s, replicas, threshold_steps * THRESHOLD_STEP_PERCENT, max_outstanding
         )
         self._ticks += 1
-        self._history = np.roll(self._history, -1, axis=1)
+        self._history[:, :-1] = self._history[:, 1:]
         self._history[:, -1] = self.seen
         parts = self._reward_fn(before, scale_choice, self.truth)
         old, self._counters = self._counters, self._engine.counters

@@ -13,7 +13,7 @@ from ..envs.sim.kernel import is_compiled
 
 def compile_with_notice() -> None:
     """Compiles the engine if this machine has not done so yet, with a line on standard error."""
-    if not is_compiled("simulator.tick_many"):
+    if not is_compiled("gateways.tick_many"):
         _compile(compile_engine)
 
 

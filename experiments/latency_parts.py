@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..envs.sim.state import HEAT_BOUNDS_S, LATENCY_PARTS, TIMEOUT, Outcomes
+from ..envs.sim.outcomes import HEAT_BOUNDS_S, LATENCY_PARTS, TIMEOUT, Outcomes
 
 HEAT_CLASSES: Final = ("cool", "warm", "hot", "burning")
 """Names of the heat classes of a first token, below and between `HEAT_BOUNDS_S`."""

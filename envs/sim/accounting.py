@@ -5,23 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .kernel import inlined_kernel, kernel
+from .outcomes import ERROR, HEAT_BOUNDS_S, OK, SHED, TIMEOUT
 from .quantile import bucket
-from .state import (
-    DRAINING,
-    E2E_BOUNDS_S,
-    E2E_HIST,
-    ERROR,
-    HEAT_BOUNDS_S,
-    NONE,
-    OFF,
-    OK,
-    PROMPT_BOUNDS,
-    PROMPT_HIST,
-    SHED,
-    TIMEOUT,
-    TTFT_BOUNDS_S,
-    TTFT_HIST,
-)
+from .records import DRAINING, NONE, OFF
+from .series import E2E_BOUNDS_S, E2E_HIST, PROMPT_BOUNDS, PROMPT_HIST, TTFT_BOUNDS_S, TTFT_HIST
 
 COOL_S, WARM_S, HOT_S = HEAT_BOUNDS_S
 
@@ -121,7 +108,7 @@ def write_parts(request, ttft, parts):
 
 
 @inlined_kernel
-def first_token(env, rep, request, t, histograms, samples, out):
+def first_token(env, rep, request, t, samples, out):
     """The first output token: the headers are out, so gateway and breaker count a success."""
     request.first = t
     if request.retries > 0:
@@ -135,12 +122,12 @@ def first_token(env, rep, request, t, histograms, samples, out):
     ttft = t - request.arrival
     if samples.shape[0] > 0:
         place = bucket(TTFT_BOUNDS_S, ttft)
-        histograms[TTFT_HIST, place] += 1
-        if out.replica_ttft.shape[0] > 0:
-            out.replica_ttft[request.replica, place] += 1
-        write_parts(request, ttft, out.fresh_parts[env.samples - env.fresh_from])
-        samples[env.samples, 0] = t
-        samples[env.samples, 1] = ttft
+        env.histograms[TTFT_HIST, place] += 1
+        rep.ttft_counts[place] += 1
+        sample = samples[env.samples]
+        sample.at = t
+        sample.ttft_s = ttft
+        write_parts(request, ttft, sample)
         env.samples += 1
         if ttft < COOL_S:
             env.cool += 1
@@ -163,15 +150,15 @@ def holder(r, incarnation):
 
 
 @inlined_kernel
-def complete(env, rep, pool, i, t, histograms, samples, out):
+def complete(env, rep, pool, i, t, samples, out):
     """The last output token."""
     request = pool[i]
     env.ok += 1
     rep.held -= 1
     write_outcome(request, OK, t, out)
     if samples.shape[0] > 0:
-        histograms[E2E_HIST, bucket(E2E_BOUNDS_S, t - request.arrival)] += 1
-        histograms[PROMPT_HIST, bucket(PROMPT_BOUNDS, request.prompt0)] += 1
+        env.histograms[E2E_HIST, bucket(E2E_BOUNDS_S, t - request.arrival)] += 1
+        env.histograms[PROMPT_HIST, bucket(PROMPT_BOUNDS, request.prompt0)] += 1
     release(env, pool, i)
     leave(env, rep, t)
 

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from .kernel import kernel
+from .outcomes import PARTS
 from .quantile import select
-from .state import PARTS
 
 _QUANTILES: Final = (0.95, 0.99)
 QUEUE, PREFILL, COLD_START, RETRY, TIMEOUT = range(len(PARTS))
@@ -24,7 +24,7 @@ def attribute(plant, attribution):
     The tail: those at or above the nearest-rank quantile of this tick's first tokens and timeouts.
     NaN without any. Ends the tick for the counts it takes.
     """
-    env, samples, parts, values = plant.env, plant.samples, plant.out.fresh_parts, plant.values
+    env, samples, values = plant.env, plant.samples, plant.values
     first = env.fresh_from
     n = env.samples - first
     total = n + env.lost
@@ -32,7 +32,7 @@ def attribute(plant, attribution):
         for part in range(TIMEOUT + 1):
             attribution[q, part] = np.nan if total == 0 else 0.0
     for k in range(n):
-        values[k] = samples[first + k, 1]
+        values[k] = samples[first + k].ttft_s
     for q in range(2):
         if total == 0:
             break
@@ -40,11 +40,11 @@ def attribute(plant, attribution):
         if rank < n:
             bound = select(values, n, rank)
             for k in range(n):
-                if samples[first + k, 1] >= bound:
-                    attribution[q, QUEUE] += parts[k].queue_s
-                    attribution[q, PREFILL] += parts[k].prefill_s
-                    attribution[q, COLD_START] += parts[k].cold_start_s
-                    attribution[q, RETRY] += parts[k].retry_s
+                if samples[first + k].ttft_s >= bound:
+                    attribution[q, QUEUE] += samples[first + k].queue_s
+                    attribution[q, PREFILL] += samples[first + k].prefill_s
+                    attribution[q, COLD_START] += samples[first + k].cold_start_s
+                    attribution[q, RETRY] += samples[first + k].retry_s
         attribution[q, TIMEOUT] = env.lost_s
         waited = 0.0
         for part in range(TIMEOUT + 1):

@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 
 from .kernel import kernel
+from .records import READY
 from .rng import next_u64
 from .router import bring_all_up, refresh_active
-from .state import READY
 
 _ROUNDING_S: Final = 1e-6
 """Far above the rounding of a sum of intervals, far below Envoy's millisecond."""

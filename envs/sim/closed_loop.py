@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gateway import dispatch, take_in
+from .gateways import plant_of
 from .kernel import kernel
+from .outcomes import OK, no_outcomes
 from .params import EngineParams
+from .records import MAX_POOL, NONE
 from .router import bring_all_up
-from .simulator import plant_of, reset
-from .state import MAX_POOL, NONE, OK, EngineState, Workload, no_outcomes
+from .simulator import reset
+from .state import EngineState, Workload
 
 Floats = NDArray[np.float64]
 Tokens = NDArray[np.int32]

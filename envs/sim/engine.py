@@ -15,18 +15,12 @@ from numpy.typing import NDArray
 from ..schema.fields import FIELDS, Rows
 from ..workload.request import Requests
 from .faults import Fault, packed_faults
+from .gateways import reset_many, run_to_end, show_many, tick_many
 from .metric_faults import MetricFault, set_metric_faults
+from .outcomes import Outcomes, no_outcomes
 from .params import NO_LIMIT, EngineParams
-from .simulator import reset_many, run_to_end, show_many, tick_many
-from .state import (
-    MAX_POOL,
-    NONE,
-    STALE_SAMPLES,
-    EngineState,
-    Outcomes,
-    Workload,
-    no_outcomes,
-)
+from .records import MAX_POOL, NONE
+from .state import STALE_SAMPLES, EngineState, Workload
 from .stored_row import LOOKBACK_S
 
 POOL: Final = 1 << 16
@@ -168,7 +162,6 @@ class Engine:
             samples=STALE_SAMPLES + _most_first_tokens(params, workloads, sampled_s, surge_copies),
             surge_copies=surge_copies,
             client_retries=params.client_retries > 0,
-            dynamic_weights=params.router == "dynamic_weight",
             prefix_rows=len(self._workload.prefix_parent),
             metric_faults=metric_faults,
             remembered_scrapes=int(LOOKBACK_S / params.scrape_interval_s) + 2,
@@ -178,7 +171,8 @@ class Engine:
         self.truth: Rows = np.full((n, len(FIELDS)), np.nan)
         parts = np.array_split(np.arange(n), threads)
         self._bounds = [(part[0], part[-1] + 1) for part in parts if len(part)]
-        self._pool = ThreadPoolExecutor(threads) if len(self._bounds) > 1 else None
+        # this thread takes the first part
+        self._pool = ThreadPoolExecutor(threads - 1) if len(self._bounds) > 1 else None
 
     def reset(
         self,
@@ -255,10 +249,10 @@ class Engine:
             )
             self._show(np.arange(*bounds))
 
-        if self._pool is None:
-            part(self._bounds[0])
-        else:
-            list(self._pool.map(part, self._bounds))
+        others = [self._pool.submit(part, bounds) for bounds in self._bounds[1:] if self._pool]
+        part(self._bounds[0])
+        for other in others:
+            other.result()
 
     def _show(self, which: NDArray[np.int64]) -> None:
         """Writes `seen` anew where metric faults stand between the plant and who looks at it."""
@@ -286,9 +280,9 @@ class Engine:
         env, counts = self._state.env, self._state.env["samples"]
         samples = self._state.samples[:, : counts.max(initial=0)]
         held = np.arange(samples.shape[1]) < counts[:, None]
-        fresh = held & (samples[:, :, 0] > (env["now"] - within_s)[:, None])
+        fresh = held & (samples["at"] > (env["now"] - within_s)[:, None])
         rows, places = np.nonzero(fresh)
-        return rows, samples[rows, places, 1]
+        return rows, samples["ttft_s"][rows, places]
 
 
 def _workload(parts: Sequence[Requests], prefixes: bool) -> Workload:

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from .gateway import find_next_arrival, next_row
 from .kernel import inlined_kernel, kernel
 from .lifecycle import crash_replica
+from .records import FAULT, NONE, READY
 from .replica import interrupt
 from .rng import below, uniform
 from .router import bring_up
-from .state import FAULT, NONE, READY
 
 KINDS: Final = (
     "replica_errors",

@@ -10,10 +10,10 @@ from .kernel import inlined_kernel, kernel
 from .kv_cache import blocks_for
 from .limits import admits, has_token
 from .params import NO_LIMIT
+from .records import NONE
 from .replica import enqueue
 from .rng import uniform
 from .router import bring_all_up, pick
-from .state import NONE
 
 
 @inlined_kernel

@@ -42,7 +42,7 @@ def is_compiled(name: str) -> bool:
     """Whether compiled code of a kernel and these very sources lies in the cache.
 
     Args:
-        name: Module and kernel, e.g. "simulator.tick_many".
+        name: Module and kernel, e.g. "gateways.tick_many".
     """
     return any(cache_folder().rglob(f"{name}-*.nbi"))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from .kernel import kernel
-from .state import KEY_MASK, KEY_SHIFT, NONE
+from .records import KEY_MASK, KEY_SHIFT, NONE
 
 
 @kernel

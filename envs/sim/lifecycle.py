@@ -9,18 +9,10 @@ from .gateway import retry_or_fail
 from .kernel import kernel
 from .kv_cache import remove_key
 from .quantile import histogram_quantile
+from .records import DRAINING, KEY_MASK, NONE, OFF, READY, STARTING
 from .rng import uniform
 from .router import bring_all_up, bring_up, refresh_active
-from .state import (
-    DRAINING,
-    E2E_BOUNDS_S,
-    E2E_HIST,
-    KEY_MASK,
-    NONE,
-    OFF,
-    READY,
-    STARTING,
-)
+from .series import E2E_BOUNDS_S, E2E_HIST
 from .waiting import pop_waiting
 from .weights import start_weighing
 
@@ -114,7 +106,7 @@ def stop_replica(plant, r, t):
         rep.state = OFF
         env.billed_s += t - rep.billed_from
         return
-    p99 = histogram_quantile(0.99, E2E_BOUNDS_S, plant.histograms[E2E_HIST], 1)
+    p99 = histogram_quantile(0.99, E2E_BOUNDS_S, plant.env.histograms[E2E_HIST], 1)
     rep.state = DRAINING
     rep.drain_deadline = t + max(p.drain_min_s, p99 if p99 == p99 else p.request_timeout_s)
 

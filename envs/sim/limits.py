@@ -15,9 +15,9 @@ import numpy as np
 
 from .kernel import inlined_kernel, kernel
 from .kv_cache import blocks_in_use
+from .records import READY
 from .router import bring_all_up
 from .scrape import steps_done
-from .state import READY
 
 _KV_FREE: Final = 0.5
 _KV_FULL: Final = 0.8

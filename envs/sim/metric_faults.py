@@ -17,20 +17,16 @@ from numpy.typing import NDArray
 
 from .kernel import kernel
 from .kv_cache import blocks_in_use
-from .state import (
-    DRAINING,
-    METRIC_FAULT,
-    OFF,
-    READY,
+from .records import DRAINING, METRIC_FAULT, OFF, READY, STARTING
+from .series import (
     REP_ANSWERS,
     REP_FAILURES,
     REP_ITERATIONS,
     REP_TOKENS,
     SCRAPE_ARRIVED,
     SCRAPE_TIME,
-    STARTING,
-    EngineState,
 )
+from .state import EngineState
 
 METRIC_FAULT_KINDS: Final = ("metrics_gap", "metrics_late", "metrics_stale", "counter_reset")
 METRICS_GAP, METRICS_LATE, METRICS_STALE, COUNTER_RESET = range(4)

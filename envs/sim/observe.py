@@ -8,23 +8,22 @@ counts those who still wait for a first token and are already late.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from .kernel import kernel
 from .kv_cache import blocks_in_use
 from .params import UNLIMITED_BLOCKS
 from .quantile import histogram_quantile, median, select
+from .records import DRAINING, NONE, OFF, READY, STARTING
 from .scrape import steps_done
-from .state import (
-    DRAINING,
+from .series import (
     E2E_BOUNDS_S,
     E2E_HIST,
     HIST_WIDTH,
-    NONE,
-    OFF,
     PROMPT_BOUNDS,
     PROMPT_HIST,
-    READY,
     REP_ANSWERS,
     REP_FAILURES,
     REP_INCARNATION,
@@ -35,11 +34,10 @@ from .state import (
     SCRAPE_FIRST,
     SCRAPE_HIST,
     SCRAPE_TIME,
-    STALE_SAMPLES,
-    STARTING,
     TTFT_BOUNDS_S,
     TTFT_HIST,
 )
+from .state import STALE_SAMPLES
 
 (
     CPU,
@@ -65,6 +63,9 @@ from .state import (
     TIME_OF_DAY,
 ) = range(21)
 """Columns of a row; a test holds them equal to the order of `schema.fields.FIELDS`."""
+
+_FLOOR: Final = 0.8
+"""How far a P95 may fall from one tick to the next without all samples being looked at."""
 
 
 @kernel
@@ -201,22 +202,28 @@ def exact_ttft_p95(plant, now):
     """
     env, samples, values = plant.env, plant.samples, plant.values
     since = now - plant.params.window_s
-    while env.samples_from < env.samples and samples[env.samples_from, 0] <= since:
+    while env.samples_from < env.samples and samples[env.samples_from].at <= since:
         env.samples_from += 1
     if env.samples_from > STALE_SAMPLES:
         kept = 0
         for k in range(env.samples_from, env.samples):
-            samples[kept, 0] = samples[k, 0]
-            samples[kept, 1] = samples[k, 1]
+            samples[kept].at = samples[k].at
+            samples[kept].ttft_s = samples[k].ttft_s
             kept += 1
         env.samples = kept
         env.samples_from = 0
     env.fresh_from = env.samples
+    # Only the slowest are looked at: those from somewhat below the last P95 on. Without jumps, for
+    # which sample is slow cannot be predicted.
+    floor = env.ttft_floor_s
     n = 0
+    below = 0
     for k in range(env.samples_from, env.samples):
-        if samples[k, 0] > since:  # they stand almost in order of time
-            values[n] = samples[k, 1]
-            n += 1
+        in_window = samples[k].at > since  # they stand almost in order of time
+        values[n] = samples[k].ttft_s
+        slow = samples[k].ttft_s >= floor
+        n += in_window & slow
+        below += in_window & (not slow)
     for r in range(plant.replicas.shape[0]):
         rep = plant.replicas[r]
         if rep.state == READY or rep.state == DRAINING:
@@ -240,7 +247,13 @@ def exact_ttft_p95(plant, now):
         if age > plant.params.late_after_s:
             values[n] = age
             n += 1
-    if n == 0:
+    if n + below == 0:
+        env.ttft_floor_s = 0.0
         return np.nan
-    rank = int(np.ceil(0.95 * n)) - 1
-    return select(values, n, rank)
+    rank = int(np.ceil(0.95 * (n + below))) - 1
+    if rank < below:  # latency has fallen by more than that: all are looked at
+        env.ttft_floor_s = 0.0
+        return exact_ttft_p95(plant, now)
+    p95 = select(values, n, rank - below)
+    env.ttft_floor_s = _FLOOR * p95
+    return p95

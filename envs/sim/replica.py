@@ -18,7 +18,7 @@ import numpy as np
 from .accounting import complete, expire, first_token
 from .kernel import inlined_kernel, kernel
 from .kv_cache import blocks_in_use, evict_until_free
-from .state import KEY_MASK, KEY_SHIFT, NONE
+from .records import KEY_MASK, KEY_SHIFT, NONE
 from .waiting import pop_waiting, push_waiting, sweep_deadlines
 
 ENDLESS_STEPS: Final = 1 << 40
@@ -179,7 +179,7 @@ def start_segment(p, rep, r, next_event, keys, pool, t):
 
 
 @inlined_kernel
-def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out):
+def finish_segment(env, rep, r, next_event, keys, pool, samples, out):
     """Books what the segment brought: tokens, completions, first tokens.
 
     What comes after its request's deadline has passed is for nobody: the gateway has answered 504.
@@ -200,7 +200,7 @@ def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out
             rep.held -= 1
             expire(env, rep, pool, i, t, out)
         else:
-            complete(env, rep, pool, i, t, histograms, samples, out)
+            complete(env, rep, pool, i, t, samples, out)
     i = rep.batch
     while i != NONE:
         request = pool[i]
@@ -212,9 +212,9 @@ def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out
             i = following
             continue
         if request.first < 0.0:
-            first_token(env, rep, request, t, histograms, samples, out)
+            first_token(env, rep, request, t, samples, out)
         if request.output == 1:
-            complete(env, rep, pool, i, t, histograms, samples, out)
+            complete(env, rep, pool, i, t, samples, out)
         else:
             rep.context += request.prompt + 1 - count
             insert_key(keys, r, n, (count + request.output - 1) << KEY_SHIFT | i)
@@ -225,11 +225,11 @@ def finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out
 
 
 @kernel
-def advance(p, env, rep, r, next_event, keys, pool, histograms, samples, out, t):
+def advance(p, env, rep, r, next_event, keys, pool, samples, out, t):
     """Brings replica r up to time t, everything that happens at t included."""
     while next_event[r] <= t:
         end = next_event[r]
-        finish_segment(env, rep, r, next_event, keys, pool, histograms, samples, out)
+        finish_segment(env, rep, r, next_event, keys, pool, samples, out)
         if rep.min_deadline <= end:
             sweep_deadlines(env, rep, r, keys, pool, out, end)
         start_segment(p, rep, r, next_event, keys, pool, end)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from .kernel import inlined_kernel, kernel
+from .records import NONE, READY
 from .replica import advance
 from .rng import below, uniform
-from .state import NONE, READY
 
 ROUTERS: Final = (
     "round_robin",
@@ -144,7 +144,6 @@ def bring_up(plant, r, t):
             plant.next_event,
             plant.keys,
             plant.pool,
-            plant.histograms,
             plant.samples,
             plant.out,
             t,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .kernel import kernel
+from .records import OFF
 from .router import bring_all_up
-from .state import (
+from .series import (
     HIST_WIDTH,
-    OFF,
     REP_ANSWERS,
     REP_FAILURES,
     REP_INCARNATION,
@@ -55,7 +55,7 @@ def scrape(plant):
     sample[SCRAPE_FAILED] = env.error + env.timeout + env.shed
     for h in range(3):
         for b in range(HIST_WIDTH):
-            sample[SCRAPE_HIST + h * HIST_WIDTH + b] = plant.histograms[h, b]
+            sample[SCRAPE_HIST + h * HIST_WIDTH + b] = env.histograms[h, b]
     for r in range(replicas.shape[0]):
         rep = replicas[r]
         line = plant.replica_scrapes[place, r]

@@ -37,14 +37,13 @@ from .observe import (
 )
 from .params import UNLIMITED_BLOCKS
 from .quantile import histogram_quantile, median, select
-from .state import (
-    DRAINING,
+from .records import DRAINING, READY
+from .series import (
     E2E_BOUNDS_S,
     E2E_HIST,
     HIST_WIDTH,
     PROMPT_BOUNDS,
     PROMPT_HIST,
-    READY,
     SCRAPE_ARRIVED,
     SCRAPE_FAILED,
     SCRAPE_FIRST,

@@ -7,7 +7,7 @@ import numpy as np
 from .accounting import expire
 from .kernel import inlined_kernel, kernel
 from .kv_cache import remove_key
-from .state import KEY_MASK, NONE
+from .records import KEY_MASK, NONE
 
 
 @inlined_kernel

@@ -18,9 +18,10 @@ import numpy as np
 from .kernel import kernel
 from .kv_cache import blocks_in_use
 from .quantile import histogram_quantile
+from .records import READY, WEIGHT_WINDOW
 from .router import bring_all_up
 from .scrape import steps_done
-from .state import HIST_WIDTH, READY, TTFT_BOUNDS_S, WEIGHT_WINDOW
+from .series import HIST_WIDTH, TTFT_BOUNDS_S
 
 WEIGHT_INTERVAL_S: Final = 2.0
 _CPU_SHARE: Final = 0.4
@@ -39,11 +40,10 @@ def start_weighing(plant, r):
     rep.weighed_p95_s = 0.0
     rep.weighed_count = 0
     rep.weighed_tokens = 0
-    if plant.weights.shape[0] > 0:
-        for k in range(WEIGHT_WINDOW):
-            plant.weights[r, k] = 1.0
-        for b in range(HIST_WIDTH):
-            plant.out.replica_ttft[r, b] = 0
+    for k in range(WEIGHT_WINDOW):
+        rep.weight_samples[k] = 1.0
+    for b in range(HIST_WIDTH):
+        rep.ttft_counts[b] = 0
 
 
 @kernel
@@ -74,20 +74,19 @@ def weigh(plant):
         vram = (p.weights_gib + min(kv_usage, 1.0) * p.kv_gib) / p.vram_gib
         if vram != vram:
             vram = min(kv_usage, 1.0)  # the memory is not known: its cache alone
-        counts = plant.out.replica_ttft[r]
-        p95_s = histogram_quantile(0.95, TTFT_BOUNDS_S, counts, 1)
+        p95_s = histogram_quantile(0.95, TTFT_BOUNDS_S, rep.ttft_counts, 1)
         if p95_s == p95_s:
             rep.weighed_p95_s = p95_s
         for b in range(HIST_WIDTH):
-            counts[b] = 0
+            rep.ttft_counts[b] = 0
         score = _CPU_SHARE * (1.0 - min(cpu / _CPU_FULL, 1.0))
         score += _VRAM_SHARE * (1.0 - min(vram, 1.0))
         score += _LATENCY_SHARE * (1.0 - min(rep.weighed_p95_s / _LATENCY_FULL_S, 1.0))
         mean = score
         for k in range(WEIGHT_WINDOW - 1):
-            plant.weights[r, k] = plant.weights[r, k + 1]
-            mean += plant.weights[r, k]
-        plant.weights[r, WEIGHT_WINDOW - 1] = score
+            rep.weight_samples[k] = rep.weight_samples[k + 1]
+            mean += rep.weight_samples[k]
+        rep.weight_samples[WEIGHT_WINDOW - 1] = score
         mean /= WEIGHT_WINDOW
         if abs(mean - rep.weight) > _PUBLISH_CHANGE * rep.weight:
             rep.weight = mean

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Histogram, disable_created_metr
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ...envs.sim.state import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
+from ...envs.sim.series import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
 from .step_engine import Sequence
 
 CONTAINER: Final = "vllm"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...envs.sim.engine import simulate
-from ...envs.sim.state import OK, Outcomes
+from ...envs.sim.outcomes import OK, Outcomes
 from .claim import Claim, Figure, Section, ValidationContext, skipped_section
 from .reference_runs import LATENCIES, PERCENTILES, ReferenceRun, load_runs
 

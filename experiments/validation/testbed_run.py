@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from ...envs.schema.settings import THRESHOLD_STEP_PERCENT
 from ...envs.sim.engine import Engine
 from ...envs.sim.faults import Fault
+from ...envs.sim.outcomes import OK
 from ...envs.sim.quantile import histogram_quantile
-from ...envs.sim.state import OK, TTFT_BOUNDS_S
+from ...envs.sim.series import TTFT_BOUNDS_S
 from ..testbed.errors import LaunchError
 from ..testbed.plan import Plan, Wishes, planned
 

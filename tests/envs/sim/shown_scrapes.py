@@ -14,14 +14,8 @@ import numpy as np
 
 from gatepilot.envs.schema.fields import FIELD_INDEX
 from gatepilot.envs.sim.metric_faults import MetricFault
-from gatepilot.envs.sim.state import (
-    E2E_BOUNDS_S,
-    OFF,
-    PROMPT_BOUNDS,
-    READY,
-    STARTING,
-    TTFT_BOUNDS_S,
-)
+from gatepilot.envs.sim.records import OFF, READY, STARTING
+from gatepilot.envs.sim.series import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
 
 from .prometheus_rules import Series, increase, quantile_of_increases
 from .sim_kit import Gateway
@@ -62,7 +56,7 @@ def shown_by(g: Gateway, time_s: float) -> Shown:
         "failed": float(env["error"] + env["timeout"] + env["shed"]),
     }
     for h, (name, bounds) in enumerate(BOUNDS.items()):
-        for b, total in enumerate(np.cumsum(state.histograms[0, h])[: len(bounds) + 1]):
+        for b, total in enumerate(np.cumsum(state.env["histograms"][0, h])[: len(bounds) + 1]):
             counters[f"{name}/{b}"] = float(total)
     shown = Shown(time_s, counters, {name: g.seen(name) for name in GAUGES})
     taken = state.replica_scrapes[0, (int(env["scrapes"]) - 1) % state.scrapes.shape[1]]

@@ -14,8 +14,9 @@ from gatepilot.envs.schema.fields import FIELD_INDEX
 from gatepilot.envs.sim.engine import Engine
 from gatepilot.envs.sim.faults import Fault, surge_copies
 from gatepilot.envs.sim.metric_faults import MetricFault
+from gatepilot.envs.sim.outcomes import Outcomes
 from gatepilot.envs.sim.params import EngineParams, no_limit
-from gatepilot.envs.sim.state import DRAINING, OFF, READY, STARTING, Outcomes
+from gatepilot.envs.sim.records import DRAINING, OFF, READY, STARTING
 from gatepilot.envs.workload.request import Requests
 
 STATES = {OFF: "off", STARTING: "starting", READY: "ready", DRAINING: "draining"}

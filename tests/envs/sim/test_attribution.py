@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepilot.envs.sim.state import OK
+from gatepilot.envs.sim.outcomes import OK
 
 from .sim_kit import Gateway, parts
 from .test_conservation import draw_gateway

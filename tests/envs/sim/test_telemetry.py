@@ -14,7 +14,7 @@ from gatepilot.envs.schema.fields import FIELDS
 from gatepilot.envs.sim import observe
 from gatepilot.envs.sim.faults import Fault
 from gatepilot.envs.sim.quantile import bucket, histogram_quantile
-from gatepilot.envs.sim.state import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
+from gatepilot.envs.sim.series import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
 from gatepilot.envs.workload.request import Requests
 
 from .prometheus_rules import prometheus_quantile

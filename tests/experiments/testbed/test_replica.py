@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gatepilot.envs.sim.state import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
+from gatepilot.envs.sim.series import E2E_BOUNDS_S, PROMPT_BOUNDS, TTFT_BOUNDS_S
 
 from .replica_kit import MODEL, chat, served
 

@@ -130,11 +130,15 @@ def _feasible(found: Mapping[str, Any]) -> str:
     )
 
 
-def _contestants(found: Mapping[str, float]) -> str:
+def _contestants(found: Mapping[str, Any]) -> str:
     if not found:
         return ""
-    rows = [(f"`{who}`", f"{mean:.1f}") for who, mean in sorted(found.items(), key=lambda i: -i[1])]
-    return _table(("policy", "mean return"), rows)
+    returns, violations = found["returns"], found["violation_rates"]
+    ranked = sorted(returns, key=lambda who: -returns[who])
+    rows = [(f"`{who}`", f"{returns[who]:.1f}", f"{100 * violations[who]:.2f} %") for who in ranked]
+    return "All test windows, those that nobody can keep included:\n\n" + _table(
+        ("policy", "mean return", "violating ticks"), rows
+    )
 
 
 def _threshold(found: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepilot.envs.profiles.profile import load_profile, profile_ids
+from gatepilot.envs.profiles.profile import load_profile, profile_ids, profile_ids
 
 from .cli_kit import Cli, contents, write_trace
 from .loop_kit import DENSE, loop_runs
@@ -117,17 +117,30 @@ def test_a_fit_takes_the_rest_from_another_profile(cli: Cli, tmp_path: Path) -> 
     assert "published_step" not in found
 
 
-def test_the_catalogue_can_be_fitted_again(cli: Cli, traces_dir: Path) -> None:
+QUICKLY_FITTED = (LLAMA_70B, "gpt-oss-120b-fp4-h100_sxm-tp2-vllm")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICKLY_FITTED else pytest.mark.slow)
+        for name in profile_ids()
+        if load_profile(name).kind == "measured-fit"
+    ],
+)
+def test_the_catalogue_can_be_fitted_again(cli: Cli, traces_dir: Path, name: str) -> None:
     """The shipped coefficients are what this command makes of the measured rows."""
-    rows = traces_dir / "serving-silicon-points.csv.gz"
-    for name in ("gpt-oss-120b-fp4-h100_sxm-tp2-vllm", "gpt-oss-120b-fp4-h200_sxm-tp1-vllm"):
-        found = cli.json("profiles", "fit", rows, "--like", name)
-        shipped = load_profile(name)
-        assert found["step"]["base_ms"] == pytest.approx(1e3 * shipped.base_s, rel=1e-5)
-        assert found["step"]["per_prefill_token_ms"] == pytest.approx(
-            1e3 * shipped.per_prefill_token_s, rel=1e-5
-        )
-        assert found["fit"]["mape"] == pytest.approx(shipped.fit.mape, rel=1e-4)
+    found = cli.json(
+        "profiles", "fit", traces_dir / "serving-silicon-points.csv.gz", "--like", name
+    )
+    shipped = load_profile(name)
+    step = (shipped.base_s, shipped.per_seq_s, shipped.per_ctx_token_s, shipped.per_prefill_token_s)
+    names = ("base_ms", "per_seq_ms", "per_1k_ctx_tokens_ms", "per_prefill_token_ms")
+    assert [found["step"][key] for key in names] == pytest.approx(
+        [value * (1e6 if "ctx" in key else 1e3) for key, value in zip(names, step, strict=True)],
+        rel=1e-5,
+    )
+    assert found["fit"]["mape"] == pytest.approx(shipped.fit.mape, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,25 @@ def test_the_true_p95_is_above_the_limit_with_more_than_five_percent(
     assert g.seen("ttft_p95_s") <= 0.25  # a histogram knows nothing of those who wait
 
 
+def test_the_true_p95_is_exact_when_it_falls_and_rises() -> None:
+    """Only samples near the last P95 or above are looked at: all of them, once these are too few."""
+    slow = [(0.5 * k, 100_000, 1) for k in range(40)]
+    quick = [(100.0 + 0.5 * k, 1, 1) for k in range(200)]
+    g = Gateway([*slow, *quick, (200.0, 50_000, 1)], replicas=80, max_replicas=80)
+    found = []
+    for _ in range(15):
+        g.tick(15.0)
+        found.append(g.truth("ttft_p95_s"))
+    firsts_s = g.requests.arrival_s + g.outcomes.ttft_s
+    for tick, p95_s in enumerate(found, start=1):
+        window = (firsts_s > 15.0 * tick - 60.0) & (firsts_s <= 15.0 * tick)
+        ttfts_s = np.sort(g.outcomes.ttft_s[window])
+        if len(ttfts_s) > 0 and tick > 2:  # before, slow ones still wait
+            assert p95_s == ttfts_s[math.ceil(0.95 * len(ttfts_s)) - 1], tick
+    assert max(found) > 9.0
+    assert min(found) == pytest.approx(0.125)
+
+
 def test_who_waits_for_a_retry_counts_too() -> None:
     faults = [Fault("brown_out", 0.0, 1e3, 1.0)]
     g = Gateway([(6.0, 1, 1)], faults=faults, max_retries=1, retry_delay_s=20.0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepilot.envs.profiles.profile import load_profile, profile_ids, profile_ids
+from gatepilot.envs.profiles.profile import load_profile, profile_ids
 
 from .cli_kit import Cli, contents, write_trace
 from .loop_kit import DENSE, loop_runs

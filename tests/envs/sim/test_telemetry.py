@@ -192,7 +192,7 @@ def test_the_true_p95_is_above_the_limit_with_more_than_five_percent(
 
 
 def test_the_true_p95_is_exact_when_it_falls_and_rises() -> None:
-    """Only samples near the last P95 or above are looked at: all of them, once these are too few."""
+    """Samples near the last P95 or above are looked at; all of them, once these are too few."""
     slow = [(0.5 * k, 100_000, 1) for k in range(40)]
     quick = [(100.0 + 0.5 * k, 1, 1) for k in range(200)]
     g = Gateway([*slow, *quick, (200.0, 50_000, 1)], replicas=80, max_replicas=80)

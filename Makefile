@@ -77,7 +77,7 @@ demo: $(STAMP)  ## the main job in a few minutes, without any service
 
 test: $(STAMP)  ## the fast suite, then the tests with a real Envoy and a real Prometheus
 	@$(MAKE) prometheus || echo "Tests that need it are skipped."
-	$(BIN)/pytest -m "not slow and not live" $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not live" $(ARGS)
 	$(BIN)/pytest -m "live and not slow" --timeout 120 $(ARGS) || test $$? = 5  # 5: ARGS hold none
 
 slow: $(STAMP)  ## the long properties and trainings

@@ -23,10 +23,11 @@ import numpy as np
 from gatepilot.envs.batch import GatewayBatch
 from gatepilot.envs.profiles.profile import load_profile
 from gatepilot.envs.scenario import load_scenario
-from gatepilot.envs.sim.engine import Engine, compile_engine, simulate
+from gatepilot.envs.sim.engine import Engine, compile_engine
 from gatepilot.envs.sim.faults import KINDS, Fault
 from gatepilot.envs.sim.metric_faults import MetricFault
 from gatepilot.envs.sim.params import EngineParams
+from gatepilot.envs.sim.whole_run import simulate
 from gatepilot.envs.workload.model import load_model
 from gatepilot.envs.workload.request import Requests, superpose
 from gatepilot.experiments.validation.reference_runs import INDEX, load_runs

@@ -23,9 +23,10 @@ from ..envs.episodes import (
 from ..envs.scenario import Scenario
 from ..envs.schema.settings import THRESHOLD_STEP_PERCENT, GatewaySettings, Limits
 from ..envs.schema.snapshot import MetricsSnapshot
-from ..envs.sim.engine import Engine, simulate
+from ..envs.sim.engine import Engine
 from ..envs.sim.outcomes import Outcomes
 from ..envs.sim.params import EngineParams, no_limit
+from ..envs.sim.whole_run import simulate
 from ..envs.workload.request import Requests
 from .latency_parts import heat_counts, tail_shares
 from .tables import write_table

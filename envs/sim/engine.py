@@ -1,12 +1,10 @@
-"""The engine as Python sees it: one run of a workload, or many gateways stepped together."""
+"""The engine as Python sees it: many gateways over shared workloads, stepped together."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +13,13 @@ from numpy.typing import NDArray
 from ..schema.fields import FIELDS, Rows
 from ..workload.request import Requests
 from .faults import Fault, packed_faults
-from .gateways import reset_many, run_to_end, show_many, tick_many
+from .gateways import reset_many, show_many, tick_many
 from .metric_faults import MetricFault, set_metric_faults
 from .outcomes import Outcomes, no_outcomes
 from .params import NO_LIMIT, EngineParams
-from .records import MAX_POOL, NONE
-from .state import STALE_SAMPLES, EngineState, Workload
+from .state import STALE_SAMPLES, EngineState, packed_workload
 from .stored_row import LOOKBACK_S
+from .whole_run import simulate
 
 POOL: Final = 1 << 16
 """Requests in flight one stepped gateway can hold; more are shed."""
@@ -31,81 +29,6 @@ COUNTERS: Final = (
 )
 """What a gateway counts: requests by status, billed seconds, prompt tokens and how many of them
 came out of a prefix cache, first tokens by heat class (`HEAT_BOUNDS_S`)."""
-_MOST_RUNS: Final = 201
-"""Most repetitions of a run for its time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """The result of one whole run."""
-
-    outcomes: Outcomes
-    """One result a request, in the order of the input."""
-    wall_s: float
-    """Median time of one warm run of the simulation loop, compilation excluded."""
-    runs: int
-    """Runs behind that median: the first is left out where there are more."""
-
-
-def simulate(
-    requests: Requests,
-    params: EngineParams,
-    *,
-    replicas: int,
-    seed: int = 0,
-    timing_s: float = 0.0,
-) -> Run:
-    """Runs a workload on a fixed number of replicas until the last request is done.
-
-    Args:
-        requests: The offered load.
-        params: Replica and router; breaker and telemetry, whose clocks never end, must be off.
-        replicas: Ready replicas, at least 1.
-        seed: Of the random routers.
-        timing_s: How long to repeat the run for a steady figure; its results are always the same.
-
-    Raises:
-        ValueError: No replica, a clock that never ends, or more requests than a run can hold.
-    """
-    if replicas < 1:
-        msg = f"replicas is {replicas}, expected 1 or more"
-        raise ValueError(msg)
-    for name in ("breaker_interval_s", "scrape_interval_s", "client_retries", "error_limit"):
-        if getattr(params, name) > 0:
-            msg = f"{name} is {getattr(params, name)}, expected 0: a whole run has no end for it"
-            raise ValueError(msg)
-    if params.router == "dynamic_weight" or params.kv_limit_rps < math.inf:
-        msg = "dynamic_weight and kv_limit_rps look at a clock: a whole run has no end for it"
-        raise ValueError(msg)
-    if len(requests) >= MAX_POOL:
-        msg = f"{len(requests)} requests: a run holds at most {MAX_POOL - 1}"
-        raise ValueError(msg)
-    workload = _workload([requests], params.prefix_cache == 1)
-    outcomes = no_outcomes(len(requests))
-    packed = params.packed()
-    state = EngineState.allocate(
-        1,
-        replicas=replicas,
-        max_num_seqs=params.max_num_seqs,
-        pool=max(len(requests), 1),
-        faults=0,
-        scrapes=1,
-        samples=0,
-        prefix_rows=len(workload.prefix_parent),
-    )
-
-    def once(load: Workload) -> float:
-        start = time.perf_counter()
-        run_to_end(packed, state, load, outcomes, replicas, np.uint64(seed))
-        return time.perf_counter() - start
-
-    nothing = requests.take(slice(0, 0))
-    once(_workload([nothing], params.prefix_cache == 1))  # compiles
-    times = [once(workload)]
-    while len(times) < _MOST_RUNS and sum(times) < timing_s:
-        times.append(once(workload))
-    warm = times[1:] or times
-    return Run(outcomes, float(np.median(warm)), len(warm))
 
 
 class Engine:
@@ -148,7 +71,7 @@ class Engine:
         """
         self.n = n
         self._params = np.repeat(params.packed(), n)
-        self._workload = _workload(workloads, params.prefix_cache == 1)
+        self._workload = packed_workload(workloads, params.prefix_cache == 1)
         ends = np.cumsum([len(w) for w in workloads])
         self._rows = np.stack([ends - [len(w) for w in workloads], ends], axis=-1).astype(np.int64)
         self._spans = np.array([w.span_s if periodic else 0.0 for w in workloads])
@@ -283,28 +206,6 @@ class Engine:
         fresh = held & (samples["at"] > (env["now"] - within_s)[:, None])
         rows, places = np.nonzero(fresh)
         return rows, samples["ttft_s"][rows, places]
-
-
-def _workload(parts: Sequence[Requests], prefixes: bool) -> Workload:
-    """The columns of several workloads, one behind the other; prefixes if wanted and known."""
-    hits = [np.empty(0, np.int32)]
-    parents = [np.empty(0, np.int64)]
-    if prefixes and any(p.prefix_parent is not None for p in parts):
-        first = 0
-        for p in parts:
-            hit, parent = p.prefix_hit_tokens, p.prefix_parent
-            if hit is None or parent is None:
-                hit, parent = np.zeros(len(p), np.int32), np.full(len(p), NONE, np.int64)
-            hits.append(hit)
-            parents.append(np.where(parent == NONE, NONE, parent + first))
-            first += len(p)
-    return Workload(
-        np.concatenate([p.arrival_s for p in parts]),
-        np.concatenate([p.prompt_tokens for p in parts]),
-        np.concatenate([p.output_tokens for p in parts]),
-        np.concatenate(hits),
-        np.concatenate(parents),
-    )
 
 
 def compile_engine() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..workload.request import Requests
 from .outcomes import PARTS, SAMPLE
-from .records import COMEBACK, CURSOR, ENV, FAULT, METRIC_FAULT, REPLICA, REQUEST
+from .records import COMEBACK, CURSOR, ENV, FAULT, METRIC_FAULT, NONE, REPLICA, REQUEST
 from .series import HIST_WIDTH, REPLICA_SCRAPE_WIDTH, REPLICA_SERIES, SCRAPE_WIDTH, STORED_SCRAPE
 
 STALE_SAMPLES: Final = 4096
@@ -169,3 +171,25 @@ class EngineState(NamedTuple):
             stored_counters=np.zeros((n, stored, SCRAPE_WIDTH)),
             stored_replicas=np.zeros((n, stored, replicas), REPLICA_SERIES),
         )
+
+
+def packed_workload(parts: Sequence[Requests], prefixes: bool) -> Workload:
+    """The columns of several workloads, one behind the other; prefixes if wanted and known."""
+    hits = [np.empty(0, np.int32)]
+    parents = [np.empty(0, np.int64)]
+    if prefixes and any(p.prefix_parent is not None for p in parts):
+        first = 0
+        for p in parts:
+            hit, parent = p.prefix_hit_tokens, p.prefix_parent
+            if hit is None or parent is None:
+                hit, parent = np.zeros(len(p), np.int32), np.full(len(p), NONE, np.int64)
+            hits.append(hit)
+            parents.append(np.where(parent == NONE, NONE, parent + first))
+            first += len(p)
+    return Workload(
+        np.concatenate([p.arrival_s for p in parts]),
+        np.concatenate([p.prompt_tokens for p in parts]),
+        np.concatenate([p.output_tokens for p in parts]),
+        np.concatenate(hits),
+        np.concatenate(parents),
+    )

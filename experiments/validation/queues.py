@@ -21,8 +21,8 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from ...envs.sim.engine import simulate
 from ...envs.sim.params import EngineParams
+from ...envs.sim.whole_run import simulate
 from ...envs.workload.request import Requests
 from .queueing_theory import (
     erlang_mean_wait,

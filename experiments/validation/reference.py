@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.sim.engine import simulate
 from ...envs.sim.outcomes import OK, Outcomes
+from ...envs.sim.whole_run import simulate
 from .claim import Claim, Figure, Section, ValidationContext, skipped_section
 from .reference_runs import LATENCIES, PERCENTILES, ReferenceRun, load_runs
 

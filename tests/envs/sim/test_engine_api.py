@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepilot.envs.sim.engine import Engine, most_in_window, simulate
+from gatepilot.envs.sim.engine import Engine, most_in_window
+from gatepilot.envs.sim.whole_run import simulate
 from gatepilot.envs.workload.request import Requests
 
 from .sim_kit import PLAIN, Gateway, requests_of

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gatepilot.envs.sim.engine import simulate
 from gatepilot.envs.sim.faults import Fault
 from gatepilot.envs.sim.params import EngineParams
 from gatepilot.envs.sim.router import ROUTERS
+from gatepilot.envs.sim.whole_run import simulate
 from gatepilot.envs.workload.request import Requests
 
 from .sim_kit import PLAIN, STATUSES, Gateway, requests_of

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gatepilot.envs.sim.engine import simulate
 from gatepilot.envs.sim.faults import Fault
+from gatepilot.envs.sim.whole_run import simulate
 from gatepilot.envs.workload.request import Requests
 
 from .sim_kit import PLAIN, Gateway

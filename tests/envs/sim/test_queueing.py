@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gatepilot.envs.sim.engine import simulate
 from gatepilot.envs.sim.params import EngineParams
+from gatepilot.envs.sim.whole_run import simulate
 from gatepilot.envs.workload.request import Requests
 
 from .sim_kit import Gateway

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gatepilot.envs.sim.engine import simulate
 from gatepilot.envs.sim.params import EngineParams
+from gatepilot.envs.sim.whole_run import simulate
 
 from .reference_plant import Rules, run
 from .sim_kit import requests_of

@@ -12,9 +12,9 @@ import random
 import numpy as np
 import pytest
 
-from gatepilot.envs.sim.engine import simulate
 from gatepilot.envs.sim.params import EngineParams
 from gatepilot.envs.sim.router import ROUTERS
+from gatepilot.envs.sim.whole_run import simulate
 
 from .reference_plant import Rules, run
 from .sim_kit import requests_of

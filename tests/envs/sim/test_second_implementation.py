@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepilot.envs.sim.engine import simulate
 from gatepilot.envs.sim.params import UNLIMITED_BLOCKS, EngineParams
+from gatepilot.envs.sim.whole_run import simulate
 
 from .reference_plant import Request, Rules, run
 from .sim_kit import STATUSES, requests_of

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepilot.envs.sim.engine import simulate
 from gatepilot.envs.sim.params import UNLIMITED_BLOCKS, EngineParams
+from gatepilot.envs.sim.whole_run import simulate
 from gatepilot.envs.workload.request import Requests
 from gatepilot.experiments.testbed.step_engine import Sequence, StepEngine, StepModel
 

@@ -61,3 +61,7 @@ class ThresholdRest:
         parts = dict(self.base(before, scale_choice, after))
         parts[AID_PART] = np.where(quiet, -self.weight * distance, 0.0)
         return parts
+
+    def violates(self, rows: Rows) -> NDArray[np.bool_]:
+        """Where the base's objective is broken, `(n, F)` to `(n,)`."""
+        return self.base.violates(rows)

@@ -61,7 +61,7 @@ def main() -> int:
         (threshold, 48, suite("threshold")),
         (no_cheating, 16, (*suite("core"), *suite("full"))),
     ):
-        bar = bars.add_parser(measure.__name__, help=measure.__doc__)
+        bar = bars.add_parser(measure.__name__, help=measure.__doc__.replace("%", "%%"))
         bar.add_argument("--scenario", action="append", help="default: all of them")
         bar.add_argument("--windows", type=int, default=windows)
         bar.set_defaults(measure=measure, names=names)

@@ -43,6 +43,12 @@ _SHARES = {
     for k, part in enumerate(PARTS)
 }
 """Names of the latency shares, and where they stand in the engine's attribution."""
+_NEVER_RESET = -1
+"""Ticks of a gateway that has no episode yet."""
+
+
+class NotResetError(RuntimeError):
+    """A gateway is stepped, or shown, that has had no reset yet."""
 
 
 @dataclass(slots=True)
@@ -104,6 +110,7 @@ class GatewayBatch:
         Raises:
             ScenarioError: The workload is missing, malformed or shorter than an episode.
             ValueError: No gateway or no tick.
+            TypeError: The reward does not say what a violation is.
         """
         if n_envs < 1:
             msg = f"n_envs is {n_envs}, expected 1 or more"
@@ -111,6 +118,9 @@ class GatewayBatch:
         if episode_ticks is not None and episode_ticks < 1:
             msg = f"episode_ticks is {episode_ticks}, expected 1 or more"
             raise ValueError(msg)
+        if not callable(getattr(reward_fn, "violates", None)):
+            msg = f"reward_fn {reward_fn!r}: expected a RewardFn, it has no violates(rows)"
+            raise TypeError(msg)
         self.scenario = scenario
         self.n_envs = n_envs
         self.observation_spec = observation or ObservationSpec()
@@ -139,7 +149,7 @@ class GatewayBatch:
         self._seeds = np.random.SeedSequence(seed)
         self._history = np.full((n_envs, self.observation_spec.history_ticks, len(FIELDS)), np.nan)
         self._since_change = np.zeros(n_envs, np.int64)
-        self._ticks = np.zeros(n_envs, np.int64)
+        self._ticks = np.full(n_envs, _NEVER_RESET)
         self._counters = self._engine.counters
         self.replicas = np.full(n_envs, scenario.cluster.start_replicas, np.int64)
         self.threshold_steps = np.full(n_envs, scenario.gateway.threshold_steps, np.int64)
@@ -196,15 +206,20 @@ class GatewayBatch:
 
         Args:
             rows: Which gateways; `None`: all.
-            starts_s: Where each episode begins within the workload; `None`: drawn.
+            starts_s: Where each episode begins within the workload, in seconds; `None`: drawn.
             seeds: One for each of `rows`: the same seed gives the same episode, to the bit;
                 `None`: the next of the batch's own.
             workloads: Index of the workload of each; `None`: the first.
 
         Returns:
             The observations of all gateways, `(n, D)`.
+
+        Raises:
+            ValueError: An episode that begins there does not fit into the workload.
+            NotResetError: The first reset leaves gateways out.
         """
         which = np.arange(self.n_envs) if rows is None else np.asarray(rows, np.int64)
+        self._refuse_never_reset(np.setdiff1d(np.arange(self.n_envs), which))
         if seeds is None:
             sequences = self._seeds.spawn(len(which))
         else:
@@ -217,6 +232,9 @@ class GatewayBatch:
         for k, sequence in enumerate(sequences):
             room_s = self._requests[workloads[k]].span_s - self.episode_s
             drawn = draw_episode(self.scenario, sequence, room_s=room_s, episode_s=self.episode_s)
+            if starts_s is not None and not 0 <= starts_s[k] <= room_s:
+                msg = f"start_s is {starts_s[k]}, expected 0 to {room_s:g}: an episode must fit"
+                raise ValueError(msg)
             starts[k], engine_seeds[k] = drawn.start_s, drawn.engine_seed
             faults.append(drawn.faults)
             metric_faults.append(drawn.metric_faults)
@@ -287,6 +305,7 @@ class GatewayBatch:
         clamped: dict[str, NDArray[np.bool_]],
     ) -> BatchStep:
         """Applies settings, runs the plant, scrapes, rates."""
+        self._refuse_never_reset(np.arange(self.n_envs))
         before = self.truth.copy()
         self._since_change = np.where(replicas != self.replicas, 0, self._since_change + 1)
         self.replicas, self.threshold_steps = replicas, threshold_steps
@@ -307,13 +326,19 @@ class GatewayBatch:
             parts=parts,
             truncated=self._ticks >= self.episode_ticks,
             info={
-                "violation": parts["violation"] < 0,
+                "violation": self._reward_fn.violates(self.truth),
                 "billed_replica_s": self._counters["billed_s"] - old["billed_s"],
                 **counted,
                 **shares,
                 **clamped,
             },
         )
+
+    def _refuse_never_reset(self, rows: NDArray[np.int64]) -> None:
+        never = rows[self._ticks[rows] == _NEVER_RESET]
+        if len(never):
+            msg = f"gateway {never[0]} was never reset"
+            raise NotResetError(msg)
 
     def _observations(self) -> NDArray[np.float32]:
         return encode(self._history, self._since_change, self.observation_spec)

@@ -8,9 +8,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from .batch import GatewayBatch
+from .batch import GatewayBatch, NotResetError
 from .reward_fn import RewardFn
 from .scenario import Scenario, load_scenario
 from .schema.action import ACTION_DIMS
@@ -97,10 +98,13 @@ class GatewayEnv(gymnasium.Env[Observation, Action]):
 
         Args:
             seed: The same seed gives the same episode, to the bit.
-            options: `start_s`: where in the split the episode begins; drawn without it.
+            options: `start_s`: where in the split the episode begins, in seconds; drawn without it.
 
         Returns:
             The first observation and an empty info.
+
+        Raises:
+            ValueError: An episode that begins at `start_s` does not fit into the split.
         """
         super().reset(seed=seed)
         start_s = None if options is None else options.get("start_s")
@@ -111,8 +115,15 @@ class GatewayEnv(gymnasium.Env[Observation, Action]):
         return observation[0], {}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Runs one control interval."""
-        step = self.batch.step(np.asarray(action)[np.newaxis])
+        """Runs one control interval.
+
+        Raises:
+            ResetNeeded: There was no reset yet.
+        """
+        try:
+            step = self.batch.step(np.asarray(action)[np.newaxis])
+        except NotResetError as error:
+            raise ResetNeeded(str(error)) from error
         info = {name: values[0].item() for name, values in step.info.items()}
         info["reward_parts"] = {name: float(values[0]) for name, values in step.parts.items()}
         return step.observation[0], float(step.reward[0]), False, bool(step.truncated[0]), info

@@ -11,7 +11,11 @@ from .schema.fields import Rows
 
 
 class RewardFn(Protocol):
-    """A pure function of two moments of the plant and the choice between them."""
+    """A pure function of two moments of the plant and the choice between them.
+
+    It also says what a violation is, whatever it costs: `info["violation"]` and every evaluation's
+    violation rate are that.
+    """
 
     def __call__(
         self, before: Rows, scale_choice: NDArray[np.int64], after: Rows
@@ -27,4 +31,8 @@ class RewardFn(Protocol):
         Returns:
             The parts by name, each `(n,)`; the reward is their sum.
         """
+        ...
+
+    def violates(self, rows: Rows) -> NDArray[np.bool_]:
+        """Where the objective is broken: rows of the plant `(n, F)`, NaN is missing, to `(n,)`."""
         ...

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from .batch import BatchStep
+from .batch import BatchStep, NotResetError
 from .gateway_env import action_space, make_batch, observation_space
 from .reward_fn import RewardFn
 from .scenario import Scenario
@@ -76,17 +77,25 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
 
         Args:
             seed: One for each env, or one from which env i takes `seed + i` (Gymnasium's rule).
-            options: `reset_mask`, `(num_envs,)` of bool: which envs; all without it.
+            options: `reset_mask`, `(num_envs,)` of bool: which envs, all without it; `start_s`,
+                `(num_envs,)` or one number: where in the split episodes begin, in seconds.
+
+        Raises:
+            ValueError: Not one seed, flag or start for each env, or an episode does not fit.
+            ResetNeeded: The first reset leaves envs out.
         """
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-        for i, one in enumerate(seeds or ()):
+        options = options or {}
+        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, np.bool_)))
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
+            msg = f"reset_mask is {options['reset_mask']!r}, expected {self.num_envs} flags"
+            raise ValueError(msg)
+        starts_s = None
+        if options.get("start_s") is not None:
+            starts_s = np.broadcast_to(np.asarray(options["start_s"], float), self.num_envs)
+        for i, one in enumerate(_seed_of_each(seed, self.num_envs)):
             if one is not None:
                 self._generators[i] = np.random.default_rng(one)
-        mask = np.ones(self.num_envs, np.bool_)
-        if options is not None and "reset_mask" in options:
-            mask = np.asarray(options["reset_mask"], np.bool_)
-        observations = self._restart(mask)
-        return observations, {}
+        return self._restart(mask, starts_s), {}
 
     def step(
         self, actions: Actions
@@ -95,11 +104,15 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
 
         Raises:
             ValueError: An episode is over and autoreset is disabled.
+            ResetNeeded: There was no reset yet.
         """
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             msg = "an episode is over: reset it with options={'reset_mask': ...}"
             raise ValueError(msg)
-        step = self.batch.step(np.asarray(actions))
+        try:
+            step = self.batch.step(np.asarray(actions))
+        except NotResetError as error:
+            raise ResetNeeded(str(error)) from error
         observations, reward, truncated = step.observation, step.reward, step.truncated
         restarting = self._ended
         if self.autoreset_mode is AutoresetMode.NEXT_STEP and restarting.any():
@@ -117,12 +130,31 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
             self._ended = truncated
         return observations, reward, np.zeros(self.num_envs, np.bool_), truncated, infos
 
-    def _restart(self, mask: Flags) -> Observations:
+    def _restart(self, mask: Flags, starts_s: NDArray[np.float64] | None = None) -> Observations:
         """Starts the episodes of some envs, each from its own generator; all observations."""
         rows = np.flatnonzero(mask)
         seeds = np.array([self._generators[i].integers(0, 1 << 62) for i in rows], np.int64)
+        try:
+            observations = self.batch.reset(
+                rows, seeds=seeds, starts_s=None if starts_s is None else starts_s[rows]
+            )
+        except NotResetError as error:
+            raise ResetNeeded(str(error)) from error
         self._ended = self._ended & ~mask
-        return self.batch.reset(rows, seeds=seeds)
+        return observations
+
+
+def _seed_of_each(
+    seed: int | Sequence[int | None] | None, n: int
+) -> Sequence[int | None] | NDArray[np.int64]:
+    if seed is None:
+        return [None] * n
+    if isinstance(seed, (int, np.integer)):
+        return [int(seed) + i for i in range(n)]
+    if len(seed) != n:
+        msg = f"{len(seed)} seeds for {n} envs"
+        raise ValueError(msg)
+    return seed
 
 
 def _infos(step: BatchStep, mask: Flags) -> dict[str, Any]:

@@ -81,6 +81,10 @@ class DocumentedReward:
             ),
         }
 
+    def violates(self, rows: Rows) -> NDArray[np.bool_]:
+        """Where the SLO is broken, `(n, F)` to `(n,)`."""
+        return self.slo.violates(rows)
+
 
 default_reward: Final = DocumentedReward()
 """The documented reward with the document's weights.

@@ -61,3 +61,7 @@ class EarlyWarningReward:
         price = self.base.violation_penalty * 10.0 ** np.minimum(decades, 0.0)
         spared = slo.violates(after) | np.isnan(decades)
         return {**parts, "approach": np.where(spared, 0.0, -price)}
+
+    def violates(self, rows: Rows) -> NDArray[np.bool_]:
+        """Where the base's SLO is broken, `(n, F)` to `(n,)`."""
+        return self.base.violates(rows)

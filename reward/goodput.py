@@ -20,7 +20,7 @@ class GoodputReward:
         late      = max(0, 1 - latency limit / P95)
         failed    = error rate
         goodput   = value * rate / per_rps * (1 - failed) * (1 - late)
-        violation = -price * rate / per_rps * (late + max(0, failed - error limit))
+        violation = -price * max(rate, least) / per_rps * (late + max(0, failed - error limit))
         cost, smooth: as documented
 
     A row holds the P95 and not the share of late requests. `late` is that share beyond the 5 % that
@@ -37,6 +37,8 @@ class GoodputReward:
     """Price of as many failed or late ones: ten good ones make up for one."""
     per_rps: float = 10.0
     """Requests a second that `value` and `price` are stated for."""
+    least_rps: float = 1.0
+    """A violation is priced as at least so much traffic: who hangs while nobody comes counts."""
     cost_weight: float = 0.3
     """Cost of `cost_per_replicas` billed replicas for one tick, as documented."""
     cost_per_replicas: float = 10.0
@@ -57,7 +59,7 @@ class GoodputReward:
             if not (math.isfinite(number) and number >= 0):
                 msg = f"{name} is {number}, expected a number of 0 or more"
                 raise ValueError(msg)
-        for name in ("per_rps", "cost_per_replicas"):
+        for name in ("per_rps", "least_rps", "cost_per_replicas"):
             number = getattr(self, name)
             if not (math.isfinite(number) and number > 0):
                 msg = f"{name} is {number}, expected a number above 0"
@@ -82,14 +84,19 @@ class GoodputReward:
         late, failed = self._shares(after)
         rate = np.nan_to_num(after[:, FIELD_INDEX["request_rate_rps"]]) / self.per_rps
         beyond = late + np.maximum(failed - self.slo.error_rate_limit, 0.0)
+        at_stake = np.maximum(rate, self.least_rps / self.per_rps)
         return {
             "goodput": self.value * rate * (1 - failed) * (1 - late),
-            "violation": np.where(self.slo.violates(after), -self.price * rate * beyond, 0.0),
+            "violation": np.where(self.violates(after), -self.price * at_stake * beyond, 0.0),
             "cost": terms.cost(after, weight=self.cost_weight, per_replicas=self.cost_per_replicas),
             "smooth": terms.smooth(
                 scale_choice, hold_bonus=self.hold_bonus, change_penalty=self.change_penalty
             ),
         }
+
+    def violates(self, rows: Rows) -> NDArray[np.bool_]:
+        """Where the SLO is broken, `(n, F)` to `(n,)`."""
+        return self.slo.violates(rows)
 
     def _shares(self, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Late and failed shares; all are late where the SLO counts a missing value as broken."""

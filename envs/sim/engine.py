@@ -94,8 +94,11 @@ class Engine:
         self.truth: Rows = np.full((n, len(FIELDS)), np.nan)
         parts = np.array_split(np.arange(n), threads)
         self._bounds = [(part[0], part[-1] + 1) for part in parts if len(part)]
-        # this thread takes the first part
-        self._pool = ThreadPoolExecutor(threads - 1) if len(self._bounds) > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What can be copied and pickled: all but the threads."""
+        return self.__dict__ | {"_pool": None}
 
     def reset(
         self,
@@ -172,8 +175,10 @@ class Engine:
             )
             self._show(np.arange(*bounds))
 
+        if self._pool is None and len(self._bounds) > 1:
+            self._pool = ThreadPoolExecutor(len(self._bounds) - 1)
         others = [self._pool.submit(part, bounds) for bounds in self._bounds[1:] if self._pool]
-        part(self._bounds[0])
+        part(self._bounds[0])  # this thread's own
         for other in others:
             other.result()
 

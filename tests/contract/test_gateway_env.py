@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 
 from gatepilot.envs.gateway_env import GatewayEnv
 from gatepilot.envs.vector_env import GatewayVectorEnv
+from gatepilot.reward.documented import DocumentedReward
+from gatepilot.reward.slo import Slo
 
 TICKS = 12
 
@@ -85,10 +88,45 @@ def test_an_action_outside_the_table_is_refused(action: list[float]) -> None:
         env.step(np.array(action))
 
 
-def test_the_reward_may_be_an_object_or_a_name() -> None:
-    def flat(before: Any, scale_choice: Any, after: Any) -> dict[str, Any]:  # noqa: ANN401
-        return {"violation": np.zeros(len(after)), "one": np.ones(len(after))}
+class Flat:
+    """A reward without parts of the usual names."""
 
-    env = GatewayEnv(reward_fn=flat, episode_ticks=TICKS)
+    def __call__(self, before: Any, scale_choice: Any, after: Any) -> dict[str, Any]:  # noqa: ANN401
+        return {"one": np.ones(len(after))}
+
+    def violates(self, rows: Any) -> Any:  # noqa: ANN401
+        return np.ones(len(rows), np.bool_)
+
+
+def test_the_reward_may_be_an_object_or_a_name() -> None:
+    env = GatewayEnv(reward_fn=Flat(), episode_ticks=TICKS)
     env.reset(seed=0)
     assert env.step(np.array([1, 1]))[1] == 1.0
+
+
+def test_the_reward_says_what_a_violation_is_whatever_it_costs() -> None:
+    for reward, expected in ((Flat(), True), (DocumentedReward(violation_penalty=0.0), None)):
+        env = GatewayEnv(reward_fn=reward, episode_ticks=TICKS)
+        env.reset(seed=0)
+        for _ in range(TICKS):
+            info = env.step(np.array([0, 1]))[4]  # one replica is too few
+            truth = bool(Slo().violates(env.batch.truth)[0])
+            assert info["violation"] == (truth if expected is None else expected)
+    assert truth  # it came to that
+
+
+def test_a_function_that_knows_no_violation_is_no_reward() -> None:
+    with pytest.raises(TypeError, match=r"reward_fn .* has no violates\(rows\)"):
+        GatewayEnv(reward_fn=lambda *_: {"one": np.ones(1)}, episode_ticks=TICKS)  # type: ignore[arg-type]
+
+
+def test_a_step_before_the_first_reset_is_refused() -> None:
+    with pytest.raises(ResetNeeded, match="gateway 0 was never reset"):
+        GatewayEnv(episode_ticks=TICKS).step(np.array([1, 1]))
+
+
+@pytest.mark.parametrize("start_s", [np.nan, np.inf, -5.0, 1e9])
+def test_an_episode_that_does_not_fit_is_refused(start_s: float) -> None:
+    env = GatewayEnv(episode_ticks=TICKS)
+    with pytest.raises(ValueError, match=r"start_s is .* an episode must fit"):
+        env.reset(seed=0, options={"start_s": start_s})

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
+from gatepilot.envs.gateway_env import GatewayEnv
 from gatepilot.envs.vector_env import GatewayVectorEnv
 
 N = 3
@@ -133,3 +139,56 @@ def test_every_observation_lies_in_the_space() -> None:
         assert envs.observation_space.contains(observations)
         observations, rewards, *_ = envs.step(envs.action_space.sample())
         assert rewards.dtype == np.float64
+
+
+def test_nothing_happens_before_the_first_reset_of_all() -> None:
+    envs = make(AutoresetMode.DISABLED)
+    with pytest.raises(ResetNeeded, match="gateway 0 was never reset"):
+        envs.step(HOLD)
+    with pytest.raises(ResetNeeded, match="gateway 1 was never reset"):
+        envs.reset(options={"reset_mask": np.array([True, False, True])})
+
+
+def test_seeds_of_every_form_are_the_same_seeds() -> None:
+    envs = make(AutoresetMode.NEXT_STEP)
+    first = envs.reset(seed=5)[0].tobytes()
+    for seed in (np.int64(5), [5, 6, 7], np.array([5, 6, 7]), (np.int32(5), 6, np.uint8(7))):
+        assert envs.reset(seed=seed)[0].tobytes() == first  # type: ignore[arg-type]
+    for wrong in ([5, 6], [5, 6, 7, 8]):
+        with pytest.raises(ValueError, match="seeds for 3 envs"):
+            envs.reset(seed=wrong)
+
+
+@pytest.mark.parametrize("mask", ["abc", [True, False], [1, 0, 1], np.ones((3, 1), np.bool_)])
+def test_a_mask_that_is_none_is_refused(mask: object) -> None:
+    envs = make(AutoresetMode.DISABLED)
+    envs.reset(seed=0)
+    with pytest.raises(ValueError, match=r"(?s)reset_mask is .* expected 3 flags"):
+        envs.reset(options={"reset_mask": mask})
+
+
+def test_episodes_begin_where_they_are_told_to() -> None:
+    envs = make(AutoresetMode.NEXT_STEP)
+    one = GatewayEnv(episode_ticks=TICKS)
+    rows = envs.reset(seed=5, options={"start_s": [0.0, 700.0, 1400.0]})[0]
+    for i, start_s in enumerate((0.0, 700.0, 1400.0)):
+        alone, _ = one.reset(seed=5 + i, options={"start_s": start_s})
+        assert alone.tobytes() == rows[i].tobytes()
+    with pytest.raises(ValueError, match="start_s is nan"):
+        envs.reset(options={"start_s": np.nan})
+
+
+def pickled(envs: GatewayVectorEnv) -> object:
+    return pickle.loads(pickle.dumps(envs))  # noqa: S301  # our own
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_a_copy_goes_on_as_the_original(copied: Callable[[GatewayVectorEnv], object]) -> None:
+    envs = make(AutoresetMode.NEXT_STEP)
+    envs.reset(seed=1)
+    envs.step(HOLD)
+    other = copied(envs)
+    assert isinstance(other, GatewayVectorEnv)
+    for _ in range(TICKS + 2):
+        for ours, theirs in zip(envs.step(GROW)[:4], other.step(GROW)[:4], strict=True):
+            assert ours.tobytes() == theirs.tobytes()

@@ -49,6 +49,13 @@ def test_twice_the_traffic_counts_twice() -> None:
         assert two[name] == pytest.approx(2 * one[name])
 
 
+def test_who_hangs_while_nobody_comes_costs() -> None:
+    hanging = replace(GOOD, request_rate_rps=0.0, samples=0.0, ttft_p95_s=None, waiting=12.0)
+    assert default_reward.violates(rows := hanging.to_row()[np.newaxis]).all()
+    assert REWARD.violates(rows).all()
+    assert parts(hanging)["violation"] == pytest.approx(-3.0 * 1.0 / 10.0)
+
+
 @pytest.mark.parametrize("key", ["ttft_p95_s", "error_rate"])
 def test_there_is_no_cliff(key: str) -> None:
     at = {"ttft_p95_s": 0.8, "error_rate": 0.02}[key]

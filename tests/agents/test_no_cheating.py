@@ -66,9 +66,9 @@ def test_no_trick_beats_the_best_constant(busy: Scenario, faults: str) -> None:
         assert set(sorted(found, key=lambda name: found[name])[:2]) == set(TRICKS)
 
 
-@pytest.mark.parametrize("name", ["bad_replica"])
+@pytest.mark.parametrize("name", ["bad_replica", "same_rate_opposite_cure"])
 def test_no_trick_beats_a_decent_constant_in_a_shipped_scenario(name: str) -> None:
-    trial = prepare_trial(load_scenario(name), split="test", ticks=40, windows=6, seed=1)
+    trial = prepare_trial(load_scenario(name), split="test", ticks=40, windows=12, seed=1)
     fewest = FixedParams(trial.limits.min_replicas, trial.scenario.gateway.threshold_steps)
     tricks = [*(maker(trial, trick) for trick in TRICKS), maker(trial, "fixed", fewest)]
     decent = [

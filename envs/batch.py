@@ -30,19 +30,11 @@ from .schema.settings import (
     THRESHOLD_STEP_PERCENT,
     Limits,
 )
-from .sim.engine import COUNTERS, Engine
-from .sim.outcomes import PARTS
+from .sim.engine import Engine
 from .sim.params import no_limit
+from .tick_info import tick_info
 from .workload.request import Requests
 
-_COUNTED = tuple(name for name in COUNTERS if name not in ("billed_s", "first_tokens"))
-"""Counters whose change is a tick's info."""
-_SHARES = {
-    f"{quantile}_{part}": (q, k)
-    for q, quantile in enumerate(("p95", "p99"))
-    for k, part in enumerate(PARTS)
-}
-"""Names of the latency shares, and where they stand in the engine's attribution."""
 _NEVER_RESET = -1
 """Ticks of a gateway that has no episode yet."""
 
@@ -64,11 +56,7 @@ class BatchStep:
     truncated: NDArray[np.bool_]
     """`(n,)`: the episode's last tick. An episode never terminates."""
     info: dict[str, NDArray[Any]]
-    """`(n,)` each: `violation`, `billed_replica_s`; this tick's counts `arrived`, `ok`, `error`,
-    `timeout`, `shed`, `prompt_tokens` and of these `prefix_hit_tokens`, first tokens by heat class
-    `cool` (< 0.1 s), `warm` (< 0.5 s), `hot` (< 2 s), `burning`; `p95_queue`, `p95_prefill`,
-    `p95_cold_start`, `p95_retry`, `p95_timeout` and the same for `p99`: shares in what the tail of
-    this tick's latency waited, NaN without any; `clamped_replicas`, `clamped_threshold`."""
+    """`(n,)` each: `violation`; what `tick_info` says; `clamped_replicas`, `clamped_threshold`."""
 
 
 class GatewayBatch:
@@ -317,9 +305,6 @@ class GatewayBatch:
         self._history[:, -1] = self.seen
         parts = self._reward_fn(before, scale_choice, self.truth)
         old, self._counters = self._counters, self._engine.counters
-        counted = {name: self._counters[name] - old[name] for name in _COUNTED}
-        tail = self._engine.attribution
-        shares = {name: tail[:, q, part].copy() for name, (q, part) in _SHARES.items()}
         return BatchStep(
             observation=self._observations(),
             reward=np.sum(list(parts.values()), axis=0),
@@ -327,9 +312,7 @@ class GatewayBatch:
             truncated=self._ticks >= self.episode_ticks,
             info={
                 "violation": self._reward_fn.violates(self.truth),
-                "billed_replica_s": self._counters["billed_s"] - old["billed_s"],
-                **counted,
-                **shares,
+                **tick_info(old, self._counters, self._engine.attribution),
                 **clamped,
             },
         )

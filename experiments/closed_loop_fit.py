@@ -63,8 +63,10 @@ def leave_one_out(
     expert_share: float = 0.0,
     seed: int = 0,
     advance: Callable[[int], None] = lambda steps: None,
-) -> list[float]:
+) -> list[float | None]:
     """Relative error of each row's time a token, predicted by a fit to the others.
+
+    None: nothing can be fitted to the others, e.g. for they are too few.
 
     Args:
         runs: Measured rows.
@@ -72,11 +74,15 @@ def leave_one_out(
         seed: Of the drawn lengths.
         advance: Told after each row.
     """
-    errors = []
+    errors: list[float | None] = []
     for i, left_out in enumerate(runs):
         others = [run for j, run in enumerate(runs) if j != i]
-        step = fit_through_engine(others, expert_share=expert_share, seed=seed)
-        errors.append(predict(left_out, step, seed=seed).tpot_s / left_out.row.tpot_s - 1)
+        try:
+            step = fit_through_engine(others, expert_share=expert_share, seed=seed)
+        except FitError:
+            errors.append(None)
+        else:
+            errors.append(predict(left_out, step, seed=seed).tpot_s / left_out.row.tpot_s - 1)
         advance(1)
     return errors
 

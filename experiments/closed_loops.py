@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.profiles.fit import MeasuredRow
+from ..envs.profiles.fit import FitError, MeasuredRow
 from ..envs.profiles.step import StepModel
 from ..envs.sim.closed_loop import run_closed_loop
 from ..envs.sim.params import UNLIMITED_BLOCKS, EngineParams
@@ -98,6 +98,9 @@ def predict(
 
     Returns:
         Mean time a token and mean time to the first token.
+
+    Raises:
+        FitError: All drawn answers have one token: there is no time a token.
     """
     params = engine_of(run, step, first)
     runs = []
@@ -110,6 +113,13 @@ def predict(
             clients=run.row.concurrency,
             front_end_s=first.front_end_s,
         )
+        if np.isnan(found.tpot_s).all():
+            msg = (
+                f"concurrency {run.row.concurrency}, answers of up to {run.row.output_tokens} "
+                "tokens: all that were drawn have one token, and so no time between two; "
+                "expected longer ones, or a higher shortest share"
+            )
+            raise FitError(msg)
         runs.append((np.nanmean(found.tpot_s), np.nanmean(found.ttft_s)))
     tpot_s, ttft_s = np.mean(runs, axis=0)
     return Predicted(float(tpot_s), float(ttft_s))

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..envs.profiles.profile import load_profile, profile_content
+from ..envs.profiles.keys import ProfileError
+from ..envs.profiles.memory import memory_problem
+from ..envs.profiles.profile import load_profile, parse_profile, profile_content
 from ..envs.profiles.step import StepModel
 from .closed_loop_fit import fit_through_engine, leave_one_out
 from .closed_loops import LoopRun, predict
@@ -23,6 +25,8 @@ _OF_THE_OTHER: Final = (
     "measured_ttft_ms_at_lowest_concurrency",
 )
 """Keys of a profile that are not taken over from one that is only alike."""
+_ANY_STEP: Final = StepModel(0.01, 0.0, 0.0, 0.0)
+"""Stands for the coefficients while what does not depend on them is checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +65,10 @@ def fitted_profile(
         A profile's JSON, see `parse_profile`.
 
     Raises:
-        ProfileError: Too few rows, rows that nothing fits, or no such profile to be like.
+        ProfileError: Too few rows, rows that nothing fits, no such profile to be like, or a
+            description that no replica can have.
     """
+    content = _described(description, rows)
     share = description.expert_share
     if share is None:
         share = 0.0 if description.like is None else load_profile(description.like).expert_share
@@ -70,13 +76,10 @@ def fitted_profile(
     step = fit_through_engine(free, expert_share=share, seed=seed)
     errors = [abs(predict(run, step, seed=seed).tpot_s / run.row.tpot_s - 1) for run in free]
     left_out = leave_one_out(free, expert_share=share, seed=seed)
+    predicted = [error for error in left_out if error is not None]
+    loo_mape = float(np.mean(np.abs(predicted))) if len(predicted) == len(free) else None
     concurrency = [run.row.concurrency for run in free]
-    content = {} if description.like is None else profile_content(description.like)
-    for name in _OF_THE_OTHER:
-        content.pop(name, None)
-    content |= {
-        "source": f"fitted by gatepilot to {rows.name}",
-        "kind": "measured-fit",
+    return content | {
         "step": step_content(step),
         "fit": {
             "target": "mean TPOT, through the engine's closed loop",
@@ -84,12 +87,24 @@ def fitted_profile(
             "n_kv_bound_points_excluded": len(runs) - len(free),
             "mape": _rounded(float(np.mean(errors))),
             "max_ape": _rounded(max(errors)),
-            "loo_mape": _rounded(float(np.mean(np.abs(left_out)))),
+            "loo_mape": None if loo_mape is None else _rounded(loo_mape),
             "concurrency": [min(concurrency), max(concurrency)],
             "isl": sorted({run.row.prompt_tokens for run in free}),
             "osl": sorted({run.row.output_tokens for run in free}),
         },
     }
+
+
+def _described(description: Description, rows: Path) -> dict[str, Any]:
+    """All of a profile but its coefficients and how well they do.
+
+    Raises:
+        ProfileError: A value is out of range, or no GPU can hold this.
+    """
+    content = {} if description.like is None else profile_content(description.like)
+    for name in _OF_THE_OTHER:
+        content.pop(name, None)
+    content |= {"source": f"fitted by gatepilot to {rows.name}", "kind": "measured-fit"}
     given = {
         name: value
         for name in ("model", "gpu", "gpus_per_replica", "engine", "precision")
@@ -103,6 +118,12 @@ def fitted_profile(
     content |= given
     if memory:
         content["memory"] = {**content.get("memory", {}), **memory}
+    where = f"the profile of {rows}"
+    profile = parse_profile(content | {"step": step_content(_ANY_STEP)}, where=where, name="")
+    problem = memory_problem(profile)
+    if problem is not None:
+        msg = f"{where}: {problem}"
+        raise ProfileError(msg)
     return content
 
 
@@ -114,7 +135,7 @@ def step_content(step: StepModel) -> dict[str, float]:
         "per_1k_ctx_tokens_ms": 1e6 * step.per_ctx_token_s,
         "per_prefill_token_ms": 1e3 * step.per_prefill_token_s,
     }
-    if step.expert_share > 0:
+    if step.experts_s > 0:  # a share of experts that take no time is no valid profile
         content |= {"experts_ms": 1e3 * step.experts_s, "expert_share": step.expert_share}
     return {name: _rounded(value) for name, value in content.items()}
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ...envs.profiles.fit import load_rows
+from ...envs.profiles.measured_rows import load_rows
 from ...envs.profiles.profile import Profile, load_profile, profile_ids
 from ..closed_loops import DEFAULT_CHUNK_TOKENS, LoopProtocol, LoopRun
 from ..compilation import compile_closed_loop_with_notice
@@ -152,7 +152,11 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
     Example: gatepilot profiles fit rows.csv --model mine --gpus 2 --out mine.json
     """
     if out is not None:
+        if out.suffix != ".json":
+            raise typer.BadParameter(f"--out {out}: expected a name that ends in .json")
         check_writable(out)
+    if expert_share is not None and not expert_share < 1:
+        raise typer.BadParameter(f"--expert-share {expert_share:g}: expected a share below 1")
     pattern = None if like is None else load_profile(like)
     if rows.name == FILE_NAME:
         if pattern is None:
@@ -191,12 +195,19 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
         typer.echo(f"left out, for the KV cache binds them: {found['n_kv_bound_points_excluded']}")
     typer.echo(
         f"{found['n_points']} rows: mean error {found['mape']:.1%}, "
-        f"largest {found['max_ape']:.1%}; each left out {found['loo_mape']:.1%}"
+        f"largest {found['max_ape']:.1%}; {_left_out(found['loo_mape'])}"
     )
     for name, value in content["step"].items():
         typer.echo(f"{name:24s} {value:.6g}")
     if out is not None:
         typer.echo(f"written: {out}; use it with --profile {out}")
+
+
+def _left_out(loo_mape: float | None) -> str:
+    """What is said of the rows left out of the fit."""
+    if loo_mape is None:
+        return "each left out: not known, for nothing can be fitted to the others alone"
+    return f"each left out {loo_mape:.1%}"
 
 
 def _draw(profile: Profile, path: Path, traces: Path | None) -> None:

@@ -1,5 +1,7 @@
 """`gatepilot profiles`: the catalogue, one profile, and a fit to measured rows."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from gatepilot.envs.profiles.profile import load_profile, profile_ids
 from .cli_kit import Cli, contents, write_trace
 from .loop_kit import DENSE, loop_runs
 
+DOCS = Path(__file__).parents[2] / "docs"
 LLAMA_70B = "llama-3.1-70b-fp8-h100_sxm-tp2-vllm"
 
 
@@ -90,6 +93,55 @@ def test_a_fit_to_own_rows(cli: Cli, tmp_path: Path) -> None:
     assert cli.json("profiles", mine)["id"] == "mine"
 
 
+def test_the_rows_of_the_documentation(cli: Cli, tmp_path: Path) -> None:
+    """Five rows are enough for a fit; four of them are not, and that is said."""
+    found = re.search(r"```csv\n(.*?)```", (DOCS / "profiles.md").read_text(), re.DOTALL)
+    assert found is not None
+    rows = tmp_path / "rows.csv"
+    rows.write_text(found[1])
+    mine = tmp_path / "mine.json"
+    code, out, err = cli("profiles", "fit", rows, "--gpus", "2", "--out", mine)
+    assert code == 0, err
+    assert "5 rows: mean error" in out
+    assert "each left out: not known" in out
+    assert json.loads(mine.read_text())["fit"]["loo_mape"] is None
+    assert load_profile(mine).fit.loo_mape is None
+    assert "each point left out - %" in cli("profiles", mine)[1]
+
+
+def test_experts_that_take_no_time_are_left_out(cli: Cli, tmp_path: Path) -> None:
+    """Written with their share, the file would be no profile."""
+    rows = write_rows(tmp_path / "rows.csv")
+    mine = tmp_path / "mine.json"
+    words = ("--shortest-share", "0.8", "--seed", "7", "--expert-share", "0.99", "--out", mine)
+    code, _, err = cli("profiles", "fit", rows, *words)
+    assert code == 0, err
+    assert load_profile(mine).base_s > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--weights-gib", "100", "--vram-gib", "10"),
+            "memory.weights_gib_per_gpu: weights of 100 GiB do not fit into the 10 GiB of its 1",
+        ),
+        (("--weights-gib", "inf"), "memory.weights_gib_per_gpu: inf is not a number"),
+        (("--expert-share", "1"), "--expert-share 1: expected a share below 1"),
+        (
+            ("--like", LLAMA_70B, "--kv-tokens", "900000"),
+            "memory.kv_capacity_tokens: 900,000 tokens take",
+        ),
+    ],
+)
+def test_a_profile_that_cannot_be_is_not_written(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    rows = write_rows(tmp_path / "rows.csv")
+    assert message in cli.refusal("profiles", "fit", rows, *words, "--out", "mine.json")
+    assert contents(tmp_path) == ["rows.csv"]
+
+
 def test_rows_that_the_cache_binds_are_left_out(cli: Cli, tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "rows.csv")
     words = (
@@ -154,6 +206,7 @@ def test_the_catalogue_can_be_fitted_again(cli: Cli, traces_dir: Path, name: str
             "nowhere/x.png: the folder nowhere does not exist",
         ),
         (("fit", "none.csv"), "none.csv: cannot be read"),
+        (("fit", "none.csv", "--out", "x.txt"), "--out x.txt: expected a name that ends in .json"),
         (("fit", "serving-silicon-points.csv.gz"), "say which one with --like"),
         (("fit", "none.csv", "--like", "x"), "x: unknown profile"),
     ],

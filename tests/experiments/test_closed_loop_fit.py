@@ -82,11 +82,23 @@ def test_each_row_left_out() -> None:
     told: list[int] = []
     errors = leave_one_out(runs, seed=7, advance=told.append)
     assert len(told) == len(errors) == len(runs)
-    assert max(map(abs, errors)) < 0.02
+    assert max(abs(error) for error in errors if error is not None) < 0.02
+    assert None not in errors
     # a wrong row is not predicted by the others, and hardly spoils them
     spoilt = [dataclasses.replace(runs[0], row=dataclasses.replace(runs[0].row, tpot_s=0.05))]
     errors = leave_one_out([*spoilt, *runs[1:]], seed=7)
+    assert errors[0] is not None
     assert errors[0] < -0.5
+
+
+def test_a_row_that_the_others_cannot_predict() -> None:
+    assert leave_one_out(loop_runs(DENSE)[:5], seed=7) == [None] * 5
+
+
+def test_answers_of_one_token_have_no_time_a_token() -> None:
+    run = LoopRun(MeasuredRow(2, 100, 1, 0.0, 0.0), LoopProtocol())
+    with pytest.raises(ValueError, match="concurrency 2, answers of up to 1 tokens: all that"):
+        predict(run, DENSE, seed=0)
 
 
 def test_front_end_and_prefill_come_back() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gatepilot.envs.profiles.fit import MeasuredRow, fit_step, load_rows
+from gatepilot.envs.profiles.fit import MeasuredRow, fit_step
 from gatepilot.envs.profiles.profile import parse_profile
 from gatepilot.envs.profiles.step import StepModel
 from gatepilot.experiments.silicon_rows import FILE_NAME, load_silicon_rows, runs_of
@@ -104,60 +104,6 @@ def test_the_published_coefficients_follow_from_the_measured_rows(traces_dir: Pa
         np.testing.assert_allclose(found.coefficients, published.coefficients, rtol=2e-3, atol=2e-9)
         compared += 1
     assert compared > 30
-
-
-def test_a_file_of_rows(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text(
-        "output_tokens,prompt_tokens,concurrency,tpot_s,ttft_s,who\n"
-        "128,1024,8,0.0123,0.4,me\n"
-        "256.0,2048,16,0.02,,you\n"
-    )
-    first, second = load_rows(path)
-    assert first == MeasuredRow(8, 1024, 128, 0.0123, 0.4)
-    assert (second.concurrency, second.output_tokens) == (16, 256)
-    assert math.isnan(second.ttft_s)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("concurrency,prompt_tokens,output_tokens\n", "no column tpot_s; expected concurrency,"),
-        ("", "no column concurrency"),
-        (
-            "concurrency,prompt_tokens,output_tokens,tpot_s\n8,0,1,1\n",
-            "line 2: prompt_tokens: '0' is not a number above 0",
-        ),
-        (
-            "concurrency,prompt_tokens,output_tokens,tpot_s\n8.5,1,1,1\n",
-            "line 2: concurrency: 8.5 is not a whole number",
-        ),
-        (
-            "concurrency,prompt_tokens,output_tokens,tpot_s\n8,1,1,fast\n",
-            "line 2: tpot_s: 'fast' is not a number above 0",
-        ),
-        (
-            "concurrency,prompt_tokens,output_tokens,tpot_s\n8,1,1\n",
-            "line 2: tpot_s: None is not a number above 0",
-        ),
-        (
-            "concurrency,prompt_tokens,output_tokens,tpot_s,ttft_s\n8,1,1,1,nan\n",
-            "line 2: ttft_s: 'nan' is not a number above 0",
-        ),
-    ],
-)
-def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
-        load_rows(path)
-    assert message in str(caught.value)
-    assert str(caught.value).startswith(str(path))
-
-
-def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
-        load_rows(tmp_path / "none.csv")
 
 
 def _columns(rows: Sequence[MeasuredRow]) -> tuple[list[int], list[int], list[int]]:

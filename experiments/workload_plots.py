@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ..envs.workload.arrivals import window_counts
+from ..envs.workload.arrivals import MOST_WINDOWS, window_counts
 from ..envs.workload.bootstrap import Burstiness, local_dispersions
 from ..envs.workload.request import Requests
 from ..envs.workload.statistics import WINDOWS_S
@@ -135,10 +135,13 @@ def _draw_rate(ax: Axes, loads: Mapping[str, Requests]) -> None:
 def _draw_dispersion(ax: Axes, loads: Mapping[str, Requests]) -> None:
     ax.axhline(1.0, color="#333333", lw=1, ls="--")
     for i, (color, load) in enumerate(zip(COLORS, loads.values(), strict=False)):
-        longest_s = load.span_s / _FEWEST_WINDOWS
-        if longest_s <= _SHORTEST_S:
+        shortest_s, longest_s = (
+            max(_SHORTEST_S, load.span_s / MOST_WINDOWS),
+            load.span_s / _FEWEST_WINDOWS,
+        )
+        if longest_s <= shortest_s:
             continue
-        windows_s = np.geomspace(_SHORTEST_S, longest_s, 24)
+        windows_s = np.geomspace(shortest_s, longest_s, 24)
         values = local_dispersions(load.arrival_s, load.span_s, windows_s.tolist())
         ax.plot(windows_s, values, color=color, lw=1.4)
         if i == 0:

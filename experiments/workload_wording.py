@@ -119,7 +119,7 @@ def check_tables(check: ModelCheck) -> list[TextTable]:
                 f"{d.trace:.2f}",
                 f"{d.interval[0]:.2f} to {d.interval[1]:.2f}",
                 f"{d.model:.2f}",
-                f"{d.ratio:.2f}",
+                figure(d.ratio),
                 _verdict(d.passed),
             )
             for d in check.dispersions
@@ -162,7 +162,7 @@ def _check_row(check: ModelCheck) -> tuple[str, ...]:
     worst = check.worst_length
     return (
         check.model,
-        *(f"{d.model:.2f} / {d.trace:.2f} = {d.ratio:.2f}" for d in check.dispersions),
+        *(f"{d.model:.2f} / {d.trace:.2f} = {figure(d.ratio)}" for d in check.dispersions),
         f"{100 * worst.error_fraction:+.1f} % ({worst.column.removesuffix('_tokens')} "
         f"{worst.quantile})",
         f"{check.model_rank_correlation:.2f} / {check.trace_rank_correlation:.2f}",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ GAP_LAWS: tuple[GapLaw, ...] = get_args(GapLaw)
 
 MIN_CV, MAX_CV = 0.1, 20.0
 """Coefficients of variation of the gaps that a law can be given (1: a Poisson process)."""
+MOST_WINDOWS: Final = 10_000_000
+"""Most windows of a range that are counted: more take gigabytes, and tell no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +155,11 @@ def window_counts(
     windows = int(span_s / window_s + 1e-9)
     index = (arrival_s / window_s).astype(np.int64)
     return np.bincount(index[index < windows], minlength=windows).astype(np.int64)
+
+
+def countable(span_s: float, window_s: float) -> bool:
+    """Whether a range has no more than `MOST_WINDOWS` windows of this length."""
+    return span_s <= MOST_WINDOWS * window_s
 
 
 def gap_scale(form: NDArray[np.float64], exponent: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrivals import local_dispersion, window_counts
+from .arrivals import countable, local_dispersion, window_counts
 
 _FEWEST_WINDOWS: Final = 6
 """A range of fewer windows is not looked at."""
@@ -23,6 +23,8 @@ _FEWEST_BLOCKS: Final = 10
 _FEW: Final = 20
 """So many arrivals tell nothing about bunching."""
 _LEAST_CHANCE: Final = 0.05
+LEAST_DISPERSION: Final = 0.01
+"""What a smaller local dispersion counts as in ratios: that of evenly spaced arrivals is 0."""
 _REPLICATES: Final = 2000
 _CONFIDENCE: Final = 0.95
 
@@ -47,14 +49,14 @@ class Burstiness:
     def of(
         cls, arrival_s: NDArray[np.float64], span_s: float, windows_s: Sequence[float]
     ) -> Burstiness:
-        """Measures arrivals; windows that the range hardly holds are left out.
+        """Measures arrivals; windows that the range hardly holds, or too often, are left out.
 
         Args:
             arrival_s: Arrivals within [0, span_s].
             span_s: Length of the range.
             windows_s: Lengths of the windows.
         """
-        fit = tuple(w for w in windows_s if span_s >= _FEWEST_WINDOWS * w)
+        fit = tuple(w for w in windows_s if span_s >= _FEWEST_WINDOWS * w and countable(span_s, w))
         intervals = [dispersion_interval(arrival_s, span_s, w) for w in fit]
         ends = np.array(intervals, dtype=np.float64).reshape(-1, 2)
         values = local_dispersions(arrival_s, span_s, fit)
@@ -63,12 +65,19 @@ class Burstiness:
 
     def error(self, seen: NDArray[np.float64]) -> float:
         """How far a model's values are off: squared logarithms, in units of their chance."""
-        return float(np.sum((np.log(seen / self.values) / self.chance) ** 2))
+        return float(np.sum((self.log_ratios(seen) / self.chance) ** 2))
+
+    def log_ratios(self, seen: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logarithms of a model's values over these, those near 0 as `LEAST_DISPERSION`."""
+        ratios: NDArray[np.float64] = np.maximum(seen, LEAST_DISPERSION) / np.maximum(
+            self.values, LEAST_DISPERSION
+        )
+        return np.log(ratios)
 
     def near(self, seen: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
         """By window: is a model's value within a share of this one, or within the interval?"""
         within = (self.low <= seen) & (seen <= self.high)
-        result: NDArray[np.bool_] = within | (np.abs(seen / self.values - 1) <= limit)
+        result: NDArray[np.bool_] = within | (np.abs(seen - self.values) <= limit * self.values)
         return result
 
 
@@ -103,7 +112,7 @@ def dispersion_interval(
         Its ends, 2.5 % and 97.5 % of the replicates; anything where hardly anything arrives.
     """
     counts = window_counts(arrival_s, span_s, window_s).astype(np.float64)
-    if counts.sum() <= _FEW:
+    if counts.sum() <= _FEW or not counts[:-1].any():
         return 0.0, math.inf
     squares = np.diff(counts) ** 2
     counts = counts[:-1]

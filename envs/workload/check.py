@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -35,16 +36,17 @@ class DispersionCheck:
     trace: float
     """Of the trace."""
     interval: tuple[float, float]
-    """What it could have been: block bootstrap of the trace's windows, 95 %."""
+    """What it could have been: block bootstrap of the trace's windows, 95 %; up to infinity where
+    hardly anything arrives."""
     model: float
     """Mean over the samples."""
     passed: bool
     """Whether the model is near enough, or within the interval."""
 
     @property
-    def ratio(self) -> float:
-        """Model over trace."""
-        return self.model / self.trace
+    def ratio(self) -> float | None:
+        """Model over trace; None: the trace's is 0, as that of evenly spaced arrivals."""
+        return self.model / self.trace if self.trace > 0 else None
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,11 @@ class ModelCheck:
         return max(self.lengths, key=lambda part: abs(part.error_fraction))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain content for JSON, ratios and verdict included."""
+        """Plain content for JSON, ratios and verdict included; None: no upper end, no ratio."""
         content = asdict(self)
         for part, each in zip(content["dispersions"], self.dispersions, strict=True):
+            low, high = each.interval
+            part["interval"] = [low, high if math.isfinite(high) else None]
             part["ratio"] = each.ratio
         for part, length in zip(content["lengths"], self.lengths, strict=True):
             part["error_fraction"] = length.error_fraction

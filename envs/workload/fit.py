@@ -27,7 +27,7 @@ from .arrivals import (
     gap_parameters,
     renewal_arrivals,
 )
-from .bootstrap import Burstiness, local_dispersions
+from .bootstrap import LEAST_DISPERSION, Burstiness, local_dispersions
 from .fit_bursts import CLOSE, fit_bursts
 from .lengths import fit_lengths
 from .model import Facts, Group, WorkloadModel
@@ -57,6 +57,8 @@ _SHARE: Final = 0.02
 """A group is given bursts if it alone shifts a local dispersion of the whole by this."""
 _SAMPLES: Final = 8
 """Samples of the whole model that are judged."""
+_LEAST_RATE_RPS: Final = 1e-5
+"""Requests more seldom than one a day have no rate to speak of: it is rounded to 1e-6."""
 _LEAST_REQUESTS: Final = 200
 """Requests a group needs before bursts can be told from chance."""
 
@@ -126,10 +128,20 @@ def check_fittable(requests: Requests, *, by_client: bool) -> None:
     """Finds out before the work whether a model can be fitted.
 
     Raises:
-        ValueError: Too few requests, or no tenants where they are asked for.
+        ValueError: Requests that are too few, too seldom or all at one instant, or no tenants
+            where they are asked for.
     """
     if len(requests) <= _LEAST_GAPS:
         raise ValueError(f"requests: {len(requests)} are too few to fit a model to")
+    if requests.mean_rate_rps < _LEAST_RATE_RPS:
+        raise ValueError(
+            f"requests: {len(requests)} in {requests.span_s:g} s are too seldom to fit a model to"
+        )
+    if requests.arrival_s[0] == requests.arrival_s[-1]:
+        raise ValueError(
+            f"arrival_s: all {len(requests)} requests arrive at {requests.arrival_s[0]:g} s; "
+            "there are no gaps to fit"
+        )
     if by_client and requests.client is None:
         raise ValueError("client: these requests name no tenants")
 
@@ -213,7 +225,7 @@ def _with_bursts(
     windows = wanted.windows_s
     drawn = [model.sample(0.0, span_s, seed + i) for i in range(_SAMPLES)]
     seen = np.mean([local_dispersions(d.arrival_s, span_s, windows) for d in drawn], axis=0)
-    if (wanted.near(seen, CLOSE) & (np.abs(np.log(seen / wanted.values)) < _FAR)).all():
+    if (wanted.near(seen, CLOSE) & (np.abs(wanted.log_ratios(seen)) < _FAR)).all():
         return model
     groups = list(model.groups)
     for number, rows in enumerate(parts):
@@ -225,7 +237,8 @@ def _with_bursts(
         ]
         before = np.mean(of_samples, axis=0)
         # The dispersion of a sum of independent parts is their mean, weighted by rate.
-        shift = (before - own.values) * rows.size / len(requests) / wanted.values
+        whole = np.maximum(wanted.values, LEAST_DISPERSION)
+        shift = (before - own.values) * rows.size / len(requests) / whole
         if (np.abs(shift) < _SHARE).all():
             continue
         rate_rps = groups[number].rate_rps

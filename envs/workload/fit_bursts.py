@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrivals import MAX_CV, MIN_CV, window_counts
-from .bootstrap import Burstiness
+from .bootstrap import LEAST_DISPERSION, Burstiness
 from .bursts import Bursts
 from .group import Facts, Group
 from .lengths import LengthLaw, QuantileTable
@@ -74,7 +74,7 @@ def fit_bursts(
     """
     search = _Search(arrival_s, span_s, rate_rps, judged.windows_s, seed)
     plain = search.result(search.downhill((1.0,), _STEPS[:2]))
-    if (np.abs(plain.seen / judged.values - 1) <= CLOSE).all():
+    if (np.abs(plain.seen - judged.values) <= CLOSE * judged.values).all():
         return plain
     coarse = [search.downhill(start, _STEPS[:2]) for start in search.starts()]
     return search.result(search.downhill(min(coarse, key=search.error), _STEPS[2:]))
@@ -99,7 +99,7 @@ class _Search:
         self._span_s = span_s
         self._rate_rps = rate_rps
         self._seed = seed
-        self._windows = [w for w in _WINDOWS_S if w <= max(judged_s)]
+        self._windows = [w for w in _WINDOWS_S if min(judged_s) <= w <= max(judged_s)]
         self._weights = np.array([_JUDGED if w in judged_s else 1.0 for w in self._windows])
         self._trials = int(np.clip(_TRIAL_S // span_s, 1, _MOST_TRIALS))
         self._wanted = self._seen(arrival_s)
@@ -193,7 +193,8 @@ class _Search:
             counts = window_counts(arrival_s, self._span_s, window_s)
             filled.append(float((counts > 0).mean()))
             squares = float((np.diff(counts) ** 2).mean())
-            dispersion.append(squares / (2 * counts.mean()) if squares else 1.0)
+            measured = max(squares / (2 * counts.mean()), LEAST_DISPERSION) if counts.any() else 1.0
+            dispersion.append(measured)
         return np.array(dispersion), np.array(filled)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrivals import local_dispersion, window_counts
+from .arrivals import countable, local_dispersion, window_counts
 from .lengths import rank_correlation
 from .request import Requests
 
@@ -84,7 +84,8 @@ class LoadStatistics:
     mean_rate_rps: float
     """Requests per second over the range."""
     windows: tuple[WindowStatistics, ...]
-    """By window; those with fewer than two windows in the range are left out."""
+    """By window; those with fewer than two windows in the range, or too many to count, are left
+    out."""
     gap_cv: float | None
     """Coefficient of variation of the times between arrivals (Poisson with a level rate: 1)."""
     distinct_arrivals_fraction: float
@@ -120,7 +121,9 @@ def load_statistics(requests: Requests) -> LoadStatistics:
         span_s=requests.span_s,
         mean_rate_rps=requests.mean_rate_rps,
         windows=tuple(
-            _window(requests, window_s) for window_s in WINDOWS_S if requests.span_s >= 2 * window_s
+            _window(requests, window_s)
+            for window_s in WINDOWS_S
+            if requests.span_s >= 2 * window_s and countable(requests.span_s, window_s)
         ),
         gap_cv=float(gaps.std() / gaps.mean()) if spread else None,
         distinct_arrivals_fraction=np.unique(requests.arrival_s).size / len(requests),
@@ -169,8 +172,10 @@ def _clients(requests: Requests) -> tuple[ClientStatistics, ...]:
         if not count:
             continue
         arrival_s, tick_s = requests.arrival_s[rows], WINDOWS_S[1]
-        counts = window_counts(arrival_s, requests.span_s, tick_s)
-        enough = counts.size > 1 and counts.any()
+        enough = False
+        if countable(requests.span_s, tick_s):
+            counts = window_counts(arrival_s, requests.span_s, tick_s)
+            enough = counts.size > 1 and bool(counts.any())
         found.append(
             ClientStatistics(
                 name,

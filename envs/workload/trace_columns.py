@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from .prefix import check_prefixes
 from .request import MAX_TOKENS
 
+LAST_ARRIVAL_S = 1e8
+"""Latest arrival of a trace, three years: Unix time has been beyond it since 1973."""
+
 
 class TraceError(ValueError):
     """A trace file that cannot be used: one line with file, place and what would be right."""
@@ -97,10 +100,13 @@ def prefix_columns(
 
 
 def check_arrivals(path: Path, name: str, arrival_s: NDArray[np.float64]) -> None:
-    """Raises TraceError at the first arrival that is negative, not finite or out of order."""
+    """Raises TraceError at the first arrival that cannot be.
+
+    It is negative, not finite, out of order or so late that its time is no time since the start.
+    """
     good = np.isfinite(arrival_s)
     good[1:] &= arrival_s[1:] >= arrival_s[:-1]
-    good &= arrival_s >= 0
+    good &= (arrival_s >= 0) & (arrival_s <= LAST_ARRIVAL_S)
     if good.all():
         return
     row = int(np.argmin(good))
@@ -112,6 +118,11 @@ def check_arrivals(path: Path, name: str, arrival_s: NDArray[np.float64]) -> Non
         raise TraceError(
             f"{where}: {value:g} s comes before the previous row's {arrival_s[row - 1]:g} s; "
             "rows must be sorted by arrival"
+        )
+    if value > LAST_ARRIVAL_S:
+        raise TraceError(
+            f"{where}: {value:.10g} s is more than three years from the start; "
+            "if it is Unix time, subtract the first request's"
         )
     raise TraceError(f"{where}: {value:g} is negative; expected seconds from the start")
 

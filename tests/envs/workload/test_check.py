@@ -1,6 +1,7 @@
 """The check of a model against its trace: it tells good models from bad ones."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from gatepilot.envs.workload.check import check_model
 from gatepilot.envs.workload.group import Facts, Group
 from gatepilot.envs.workload.lengths import LengthLaw, QuantileTable
 from gatepilot.envs.workload.model import WorkloadModel
+from gatepilot.experiments.workload_wording import check_tables, checks_table
 
 SPAN_S = 3000.0
 
@@ -32,7 +34,8 @@ def test_a_model_is_like_its_own_sample() -> None:
     assert found.passed
     assert found.seeds == 6
     assert [part.window_s for part in found.dispersions] == [1.0, 15.0, 60.0]
-    assert [part.ratio for part in found.dispersions] == pytest.approx([1, 1, 1], rel=0.25)
+    ratios = [part.ratio or 0.0 for part in found.dispersions]
+    assert ratios == pytest.approx([1, 1, 1], rel=0.25)
     assert len(found.lengths) == 14
     assert abs(found.worst_length.error_fraction) < 0.05
     assert found.model_rate_rps == pytest.approx(found.trace_rate_rps, rel=0.05)
@@ -47,8 +50,32 @@ def test_too_bursty_is_found_out() -> None:
     found = check_model(model(cv=2.0), model().sample(0.0, SPAN_S, 78), seeds=4)
     assert not found.passed
     assert not found.dispersions[0].passed
-    assert found.dispersions[0].ratio > 1.5
+    assert (found.dispersions[0].ratio or 0.0) > 1.5
     assert all(part.passed for part in found.lengths)
+
+
+def test_without_a_dispersion_there_is_no_ratio() -> None:
+    """One request a second: no model is as even, and nothing is divided by 0."""
+    even = model().sample(0.0, SPAN_S, 78)
+    even = replace(even.take(np.arange(3000)), arrival_s=np.arange(3000.0))
+    found = check_model(model(), even, seeds=2)
+    assert [part.trace for part in found.dispersions] == [0.0, 0.0, 0.0]
+    assert [part.ratio for part in found.dispersions] == [None, None, None]
+    assert [part.passed for part in found.dispersions] == [False, False, False]
+    content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert content["dispersions"][0]["ratio"] is None
+    rows = check_tables(found)[0].rows
+    assert [row[4] for row in rows] == ["-", "-", "-"]
+    assert "= - " in " ".join(checks_table([found]).rows[0]) + " "
+
+
+def test_an_interval_without_an_end_is_none_in_json() -> None:
+    """All requests in the last complete window: what else it could have been is not known."""
+    data = model().sample(0.0, SPAN_S, 78).take(np.arange(50))
+    late = replace(data, arrival_s=np.linspace(SPAN_S - 0.9, SPAN_S - 0.1, 50))
+    assert dispersion_interval(late.arrival_s, SPAN_S, 1.0) == (0.0, math.inf)
+    content = json.loads(json.dumps(check_model(model(), late, seeds=1).as_dict(), allow_nan=False))
+    assert content["dispersions"][0]["interval"] == [0.0, None]
 
 
 def test_wrong_lengths_are_found_out() -> None:

@@ -46,6 +46,12 @@ def test_fields_and_blocks(tmp_path: Path, name: str) -> None:
     assert requests.prefix_parent.tolist() == [-1, 0, 0, 0, -1]
 
 
+def test_unix_time_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, line(1_700_000_000_000, 5), line(1_700_000_001_000, 5))
+    with pytest.raises(TraceError, match="row 1, timestamp: 1700000000 s is more than three years"):
+        load_trace(path)
+
+
 def test_the_parent_is_the_latest_holder(tmp_path: Path) -> None:
     same = [line(i, 1000, hash_ids=[0, 1 + i]) for i in range(4)]
     requests = load_trace(write(tmp_path, *same))

@@ -150,3 +150,15 @@ def test_little_is_enough() -> None:
     assert late.windows[0].dispersion is None
     with pytest.raises(ValueError, match="none to describe"):
         load_statistics(no_requests())
+
+
+def test_a_long_range_is_counted_in_fewer_windows() -> None:
+    """Three years hold a hundred million seconds: those are not counted one by one."""
+    ones = np.ones(3, dtype=np.int32)
+    rows = Requests(
+        np.array([0.0, 1.0, 9e7]), ones, ones, 9e7, client=np.zeros(3, int), client_names=("a",)
+    )
+    assert [window.window_s for window in load_statistics(rows).windows] == [15.0, 60.0]
+    found = load_statistics(replace(rows, span_s=1e12))
+    assert found.windows == ()
+    assert found.clients[0].local_dispersion is None

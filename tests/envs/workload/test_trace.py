@@ -33,6 +33,12 @@ def test_csv(tmp_path: Path, name: str) -> None:
     assert requests.span_s == 8.0
 
 
+def test_a_trace_may_begin_late(tmp_path: Path) -> None:
+    requests = load_trace(write(tmp_path, HEADER + "30000,1,2\n30001,3,4\n"))
+    assert requests.arrival_s.tolist() == [30_000.0, 30_001.0]
+    assert requests.span_s == 30_002.0
+
+
 def test_byte_order_mark_and_carriage_returns(tmp_path: Path) -> None:
     text = "\ufeff" + (HEADER + "0,1,2\n1,3,4\n").replace("\n", "\r\n")
     assert load_trace(write(tmp_path, text)).prompt_tokens.tolist() == [1, 3]
@@ -78,6 +84,9 @@ def test_azure_times_with_a_zone(tmp_path: Path) -> None:
         (HEADER + "-1,1,1\n2,1,1\n", ["row 1, arrival_s", "-1 is negative"]),
         (HEADER + "0,1,1\ninf,1,1\n", ["row 2, arrival_s", "inf is not a finite number"]),
         (HEADER + "0,1,1\nnan,1,1\n", ["row 2, arrival_s", "no value", "number"]),
+        (HEADER + "1.7e9,1,1\n1.7e9,1,1\n", ["row 1", "1700000000 s", "is Unix time, subtract"]),
+        (HEADER + "0,1,1\n1e9,1,1\n", ["row 2, arrival_s", "more than three years"]),
+        (AZURE + "2023-11-16 18:17:03,1,1\n2033-11-16 18:17:03,1,1\n", ["row 2", "three years"]),
         (HEADER + "0,1,1\n1,0,1\n", ["row 2, prompt_tokens", "0 is not a whole number"]),
         (HEADER + "0,1,-4\n1,1,1\n", ["row 1, output_tokens", "-4 is not a whole number"]),
         (HEADER + "0,1,1\n1,1,1.5\n", ["row 2, output_tokens", "1.5 is not a whole number"]),

@@ -1,6 +1,7 @@
 """Fitting recovers what it was given."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from gatepilot.envs.workload import fit as fit_module
 from gatepilot.envs.workload import fit_bursts as fit_bursts_module
 from gatepilot.envs.workload.arrivals import (
+    MIN_CV,
     GapLaw,
     Pieces,
     gap_parameters,
@@ -188,3 +190,19 @@ def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="too few"):
         fit_model(data.within(0.0, 3.0), FACTS, bins=2)
     assert math.isclose(data.span_s, 500.0)
+    at_once = replace(data, arrival_s=np.full(len(data), 100.5))
+    with pytest.raises(ValueError, match=r"arrive at 100\.5 s; there are no gaps to fit"):
+        fit_model(at_once, FACTS, bins=2)
+    with pytest.raises(ValueError, match=r"in 9e\+08 s are too seldom to fit"):
+        fit_model(replace(data, span_s=9e8), FACTS, bins=2)
+
+
+@pytest.mark.parametrize("gap_s", [0.2, 1.0, 7.0])
+def test_evenly_spaced_arrivals_take_the_evenest_gaps(gap_s: float) -> None:
+    """A load generator: its local dispersion is 0 where a window holds a whole number of gaps."""
+    arrival_s = np.arange(0.0, 1200.0, gap_s).round(3)
+    ones = np.ones(arrival_s.size, dtype=np.int32)
+    model = fit_model(Requests(arrival_s, ones, ones, 1200.0), FACTS, bins=1)
+    assert model.groups[0].gap_cv.tolist() == [MIN_CV]
+    assert model.groups[0].bursts is None
+    assert model.groups[0].rate_rps.tolist() == pytest.approx([1 / gap_s], rel=0.01)

@@ -7,7 +7,7 @@ its rows were measured it does not say; what is known of that stands here, with 
 from __future__ import annotations
 
 import csv
-import gzip
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +15,17 @@ from typing import Final
 
 from ..envs.profiles.fit import FitError, MeasuredRow
 from ..envs.profiles.profile import Profile
+from ..envs.workload.text_files import UNREADABLE, one_line, open_text
 from .closed_loops import DEFAULT_CHUNK_TOKENS, LoopProtocol, LoopRun
 
 FILE_NAME: Final = "serving-silicon-points.csv.gz"
 VENDOR_ORIGIN: Final = "nvidia-gap-analysis"
 """Rows of the vendor's own runs; all others are exports of the public InferenceX benchmark."""
-_COLUMNS: Final = ("model", "gpu", "engine", "isl", "osl", "concurrency_per_replica", "tpot_ms")
+_COLUMNS: Final = (
+    *("model", "gpu", "engine", "engine_version", "precision", "origin"),
+    *("tp", "pp", "attn_dp", "moe_ep", "isl", "osl"),
+    *("client_concurrency", "concurrency_per_replica", "ttft_ms", "tpot_ms"),
+)
 _INFERENCEX_SHARE: Final = 0.8
 """InferenceX draws lengths evenly from 0.8 of the nominal one up to it and sends 10 requests a
 client, all clients beginning at once (repository SemiAnalysisAI/InferenceX: RANDOM_RANGE_RATIO 0.8
@@ -102,29 +107,30 @@ def load_silicon_rows(path: Path) -> tuple[SiliconRow, ...]:
         path: The file, plain or compressed.
 
     Raises:
-        FitError: It cannot be read, or has other columns.
+        FitError: It cannot be read, has other columns, or a value that is none: one line with file,
+            line and column.
     """
     try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path}: cannot be read ({error})"
+        with open_text(path) as file:
+            text = file.read()
+    except UNREADABLE as error:
+        msg = f"{path}: cannot be read ({one_line(error)})"
         raise FitError(msg) from error
     reader = csv.DictReader(text.splitlines())
     missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
     if missing:
         msg = f"{path}: no column {missing[0]}; expected the columns of {FILE_NAME}"
         raise FitError(msg)
-    rows = (
-        _silicon_row(line)
-        for line in reader
-        if line["client_concurrency"] == line["concurrency_per_replica"]
-        and float(line["pp"]) == float(line["moe_ep"]) == 1
-        and float(line["attn_dp"] or 1) == 1
-    )
     once: dict[SiliconRow, SiliconRow] = {}
-    for row in rows:
-        once.setdefault(replace(row, origin=""), row)
+    try:
+        for cells in reader:
+            line = _Line(f"{path}: line {reader.line_num}", cells)
+            if line.is_one_replica:
+                row = line.row()
+                once.setdefault(replace(row, origin=""), row)
+    except csv.Error as error:
+        msg = f"{path}: line {reader.line_num}: not a line of a CSV file ({error})"
+        raise FitError(msg) from error
     return tuple(once.values())
 
 
@@ -147,20 +153,66 @@ def runs_of(
     )
 
 
-def _silicon_row(line: dict[str, str]) -> SiliconRow:
-    return SiliconRow(
-        MeasuredRow(
-            concurrency=int(float(line["concurrency_per_replica"])),
-            prompt_tokens=int(float(line["isl"])),
-            output_tokens=int(float(line["osl"])),
-            tpot_s=float(line["tpot_ms"]) / 1000,
-            ttft_s=float(line["ttft_ms"]) / 1000,
-        ),
-        model=line["model"],
-        gpu=line["gpu"],
-        engine=line["engine"],
-        engine_version=line["engine_version"],
-        precision=line["precision"] or "bf16",
-        gpus=int(float(line["tp"])),
-        origin=line["origin"],
-    )
+class _Line:
+    """One line of the file, with its place for errors."""
+
+    def __init__(self, where: str, cells: dict[str, str]) -> None:
+        """Refuses a line with too many or too few values: they stand under wrong columns."""
+        if None in cells or None in cells.values():
+            msg = f"{where}: has not as many values as the file has columns"
+            raise FitError(msg)
+        self._where = where
+        self._cells = cells
+
+    @property
+    def is_one_replica(self) -> bool:
+        """Whether one replica without data or expert parallelism was measured."""
+        return (
+            self._cells["client_concurrency"] == self._cells["concurrency_per_replica"]
+            and self._number("pp") == self._number("moe_ep") == 1
+            and (not self._cells["attn_dp"] or self._number("attn_dp") == 1)
+        )
+
+    def row(self) -> SiliconRow:
+        """What was measured."""
+        cells = self._cells
+        return SiliconRow(
+            MeasuredRow(
+                concurrency=self._whole("concurrency_per_replica"),
+                prompt_tokens=self._whole("isl"),
+                output_tokens=self._whole("osl"),
+                tpot_s=self._above_zero("tpot_ms") / 1000,
+                ttft_s=self._above_zero("ttft_ms") / 1000,
+            ),
+            model=cells["model"],
+            gpu=cells["gpu"],
+            engine=cells["engine"],
+            engine_version=cells["engine_version"],
+            precision=cells["precision"] or "bf16",
+            gpus=self._whole("tp"),
+            origin=cells["origin"],
+        )
+
+    def _whole(self, name: str) -> int:
+        value = self._number(name)
+        if value < 1 or not value.is_integer():
+            raise self._error(name, "a whole number of at least 1")
+        return int(value)
+
+    def _above_zero(self, name: str) -> float:
+        value = self._number(name)
+        if value <= 0:
+            raise self._error(name, "a number above 0")
+        return value
+
+    def _number(self, name: str) -> float:
+        try:
+            value = float(self._cells[name])
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise self._error(name, "a number")
+        return value
+
+    def _error(self, name: str, wanted: str) -> FitError:
+        return FitError(f"{self._where}: {name}: {self._cells[name]!r} is not {wanted}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import math
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+_LARGEST_WHOLE: Final = 2**53
+"""Beyond it a float is no exact whole number; nothing counted here comes near."""
 
 
 class ProfileError(ValueError):
@@ -60,7 +63,8 @@ class Keys:
             raise ProfileError(f"{self._where}: {self._prefix}{key}: missing key")
         value = self.content[key]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or value < 0 or (above_zero and value == 0):
+        good = is_number and 0 <= value <= sys.float_info.max  # false for NaN
+        if not good or (above_zero and value == 0):
             wanted = "a number above 0" if above_zero else "a number of at least 0"
             raise ProfileError(f"{self._where}: {self._prefix}{key}: {value!r} is not {wanted}")
         return float(value)
@@ -74,7 +78,7 @@ class Keys:
         if self.content.get(key) is None:
             return default
         value = self.number(key, above_zero=True)
-        if not value.is_integer():
+        if not value.is_integer() or value > _LARGEST_WHOLE:
             raise ProfileError(
                 f"{self._where}: {self._prefix}{key}: {self.content[key]!r} is not a whole number"
             )

@@ -180,7 +180,7 @@ def _read(id_or_file: str | Path) -> Any:  # noqa: ANN401
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ProfileError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path}: not a JSON file ({error})") from error
 
 

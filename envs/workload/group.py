@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .arrivals import GAP_LAWS, MAX_CV, MIN_CV, GapLaw
 from .bursts import Bursts
-from .json_content import ContentError, check_keys, number_array, plain_numbers
+from .json_content import ContentError, check_keys, finite_number, number_array, plain_numbers
 from .lengths import LengthLaw, QuantileTable
 
 _TABLES = ("prompt_tokens", "output_tokens")
@@ -97,13 +97,18 @@ def parse_group(content: Any, where: str, prefix: str) -> Group:  # noqa: ANN401
     check_keys(content, keys, where, prefix)
     prompt, output = (_table(content[key], where, f"{prefix}{key}.") for key in _TABLES)
     rate, cv = (number_array(content[key], where, prefix + key) for key in ("rate_rps", "gap_cv"))
+    correlation = finite_number(content["rank_correlation"], where, f"{prefix}rank_correlation")
     try:
         return Group(
             str(content["label"]),
             rate,
             _gap_law(content["gap_law"]),
             np.repeat(cv, rate.size) if cv.size == 1 else cv,
-            LengthLaw(prompt, output, float(content["rank_correlation"])),
+            LengthLaw(
+                prompt,
+                output,
+                correlation,
+            ),
             _bursts(content["bursts"], where, prefix),
         )
     except (TypeError, ValueError) as error:
@@ -145,7 +150,4 @@ def _bursts(content: Any, where: str, prefix: str) -> Bursts | None:  # noqa: AN
         return None
     keys = tuple(Bursts.__dataclass_fields__)
     check_keys(content, keys, where, f"{prefix}bursts.")
-    for key in keys:
-        if not isinstance(content[key], (int, float)):
-            raise ValueError(f"bursts.{key}: {content[key]!r} is not a number")
-    return Bursts(*(float(content[key]) for key in keys))
+    return Bursts(*(finite_number(content[key], where, f"{prefix}bursts.{key}") for key in keys))

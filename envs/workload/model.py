@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .arrivals import Pieces, gap_parameters, gap_scale, renewal_arrivals
 from .group import Facts, Group, group_content, parse_group
-from .json_content import ContentError, check_keys
+from .json_content import ContentError, check_keys, finite_number, parse_json
 from .request import Requests
 
 __all__ = [
@@ -225,32 +225,31 @@ def load_model(name_or_path: str | Path) -> WorkloadModel:
 @functools.lru_cache(maxsize=8)
 def _read(path: Path, _changed_ns: int) -> WorkloadModel:
     """Reads a file; read again when it has changed."""
-    return parse_model(path.read_text(encoding="utf-8"), where=path.name)
+    return parse_model(path.read_bytes(), where=path.name)
 
 
-def parse_model(text: str, *, where: str) -> WorkloadModel:
+def parse_model(text: str | bytes, *, where: str) -> WorkloadModel:
     """Builds a model from JSON text.
 
     Args:
-        text: What `WorkloadModel.to_json` wrote.
+        text: What `WorkloadModel.to_json` wrote, maybe as the bytes of a file.
         where: File to name in errors.
 
     Raises:
         ContentError: One line with file, key and what would be right.
     """
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise ContentError(f"{where}: not a JSON file ({error})") from error
+    content = parse_json(text, where)
     facts_keys = tuple(Facts.__dataclass_fields__)
     keys = ("format", *facts_keys, "span_s", "groups")
     check_keys(content, keys, where, "")
     if content["format"] != FORMAT:
         raise ContentError(f"{where}: format: {content['format']!r} is not {FORMAT!r}")
+    if not isinstance(content["groups"], list):
+        raise ContentError(f"{where}: groups: expected a list of groups")
     try:
         return WorkloadModel(
             Facts(*(str(content[key]) for key in facts_keys)),
-            float(content["span_s"]),
+            finite_number(content["span_s"], where, "span_s"),
             tuple(
                 parse_group(group, where, f"groups.{i}.")
                 for i, group in enumerate(content["groups"])

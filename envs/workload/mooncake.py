@@ -9,7 +9,7 @@ Times are milliseconds, blocks hold 512 tokens, equal ids mean equal blocks behi
 from __future__ import annotations
 
 import json
-import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from .prefix import hits_of_blocks
 from .request import MAX_TOKENS
+from .text_files import UNREADABLE, one_line, open_text
 from .trace_columns import TraceError, check_arrivals
-from .trace_table import one_line, open_text
 
 BLOCK_TOKENS = 512
 """Tokens behind one hash."""
@@ -53,7 +53,7 @@ def load_mooncake(path: Path) -> dict[str, Any]:
                     lengths.append((line[_LENGTHS[0]], line[_LENGTHS[1]]))
                     if _BLOCKS in line:
                         blocks.append(line[_BLOCKS])
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise TraceError(f"{path}: not a readable jsonl file ({one_line(error)})") from error
     if len(blocks) not in (0, len(lengths)):
         raise TraceError(f"{path}: only {len(blocks)} of {len(lengths)} lines have {_BLOCKS}")
@@ -77,7 +77,7 @@ def _parsed(path: Path, number: int, text: str) -> dict[str, Any]:
     where = f"{path}: line {number}"
     try:
         line = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{where}: not a JSON object ({error})") from error
     if not isinstance(line, dict):
         raise TraceError(f"{where}: expected a JSON object")
@@ -85,12 +85,14 @@ def _parsed(path: Path, number: int, text: str) -> dict[str, Any]:
         if key not in line:
             raise TraceError(f"{where}: {key} is missing; expected {_TIME}, {', '.join(_LENGTHS)}")
     time_ms = line[_TIME]
-    if not _is_number(time_ms) or not math.isfinite(time_ms):
+    if not _is_number(time_ms) or not abs(time_ms) <= sys.float_info.max:
         raise TraceError(f"{where}: {_TIME}: {time_ms!r} is not a number of milliseconds")
     for key in _LENGTHS:
         value = line[key]
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_TOKENS:
-            raise TraceError(f"{where}: {key}: {value!r} is not a whole number of at least 1")
+            raise TraceError(
+                f"{where}: {key}: {value!r} is not a whole number from 1 to {MAX_TOKENS:,}"
+            )
     if _BLOCKS in line:
         ids = line[_BLOCKS]
         if not isinstance(ids, list) or not all(isinstance(i, int) for i in ids):

@@ -266,7 +266,7 @@ def _token_array(name: str, values: NDArray[np.generic]) -> NDArray[np.int32]:
     if not good.all():
         index = int(np.argmin(good))
         raise ValueError(
-            f"{name}[{index}]: {tokens.flat[index]} is not a whole number of at least 1"
+            f"{name}[{index}]: {tokens.flat[index]} is not a whole number from 1 to {MAX_TOKENS:,}"
         )
     return np.ascontiguousarray(tokens, dtype=np.int32)
 

@@ -33,8 +33,8 @@ from .arrivals import MAX_CV, MIN_CV, GapLaw, shape_cv
 from .group import Facts, Group
 from .lengths import LENGTH_GRID, LengthLaw, QuantileTable, table_of_quantiles
 from .model import WorkloadModel
+from .text_files import UNREADABLE, one_line, open_text
 from .trace_columns import TraceError
-from .trace_table import open_text
 
 _TRACE = re.compile(r"chunk-(\d+)-trace\.csv")
 _LAWS: Final[Mapping[str, GapLaw]] = {"Gamma": "gamma", "Weibull": "weibull"}
@@ -147,23 +147,27 @@ def _windows(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], tuple[GapLaw, ...], NDArray[np.float64]]:
     """Start, rate, law and shape of a client's windows with traffic."""
     rows: list[tuple[int, float, GapLaw, float]] = []
-    with open_text(path) as file:
-        for number, fields in enumerate(csv.reader(file), start=1):
-            where = f"{path}: row {number}"
-            if len(fields) != _FIELDS:
-                raise TraceError(f"{where} has {len(fields)} columns; expected {_FIELDS}")
-            try:
-                start_s, rate, shape = int(fields[0]), float(fields[1]), float(fields[4])
-            except ValueError as error:
-                raise TraceError(f"{where}: start, rate and shape must be numbers") from error
-            if rows and start_s <= rows[-1][0]:
-                raise TraceError(f"{where}: {start_s} s does not come after {rows[-1][0]} s")
-            family = _family(path, fields[3]) if fields[3] else "gamma"
-            if not fields[3]:
-                rate, shape = 0.0, 1.0
-            if not (0 <= rate < np.inf and 0 < shape < np.inf):
-                raise TraceError(f"{where}: rate {rate:g} and shape {shape:g} must be above 0")
-            rows.append((start_s, rate, family, shape))
+    try:
+        with open_text(path) as file:
+            lines = list(csv.reader(file))
+    except (*UNREADABLE, csv.Error) as error:
+        raise TraceError(f"{path}: not a readable csv file ({one_line(error)})") from error
+    for number, fields in enumerate(lines, start=1):
+        where = f"{path}: row {number}"
+        if len(fields) != _FIELDS:
+            raise TraceError(f"{where} has {len(fields)} columns; expected {_FIELDS}")
+        try:
+            start_s, rate, shape = int(fields[0]), float(fields[1]), float(fields[4])
+        except ValueError as error:
+            raise TraceError(f"{where}: start, rate and shape must be numbers") from error
+        if rows and start_s <= rows[-1][0]:
+            raise TraceError(f"{where}: {start_s} s does not come after {rows[-1][0]} s")
+        family = _family(path, fields[3]) if fields[3] else "gamma"
+        if not fields[3]:
+            rate, shape = 0.0, 1.0
+        if not (0 <= rate < np.inf and 0 < shape < np.inf):
+            raise TraceError(f"{where}: rate {rate:g} and shape {shape:g} must be above 0")
+        rows.append((start_s, rate, family, shape))
     if not rows:
         raise TraceError(f"{path}: the file is empty; expected a line a window")
     starts, rates, laws, shapes = zip(*rows, strict=True)
@@ -189,7 +193,12 @@ def _histograms(path: Path) -> dict[int, tuple[_Histogram, ...]]:
             int(start): tuple(_histogram(part[name]) for name in _LENGTHS)
             for start, part in content.items()
         }
-    except (AttributeError, KeyError, SyntaxError, TypeError, ValueError) as error:
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read ({error.strerror})") from error
+    except (
+        *(AttributeError, KeyError, SyntaxError, TypeError, ValueError),
+        *(OverflowError, RecursionError, MemoryError),  # numbers and texts beyond all bounds
+    ) as error:
         raise TraceError(
             f"{path}: expected, by second, {' and '.join(_LENGTHS)} as texts such as "
             "'{52: 0.5, 97: 0.5}'"
@@ -245,8 +254,10 @@ def _percentile_laws(path: Path, model: str) -> dict[str, LengthLaw]:
             )
             for row in rows
         }
-    except (OSError, EOFError, KeyError, ValueError) as error:
-        raise TraceError(f"{path}: not a table of client percentiles ({error})") from error
+    except (*UNREADABLE, csv.Error, KeyError, TypeError, ValueError) as error:
+        raise TraceError(
+            f"{path}: not a table of client percentiles ({one_line(error)})"
+        ) from error
 
 
 def _percentiles(row: Mapping[str, str], prefix: str) -> QuantileTable:

@@ -50,8 +50,8 @@ def whole_numbers(
     if not good.all():
         row = int(np.argmin(good))
         raise TraceError(
-            f"{path}: row {row + 1}, {name}: {values[row]:g} is not a whole number of at least "
-            f"{lowest}"
+            f"{path}: row {row + 1}, {name}: {values[row]:g} is not a whole number from {lowest} "
+            f"to {MAX_TOKENS:,}"
         )
     return values.astype(np.int64)
 

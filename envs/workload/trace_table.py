@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from .text_files import UNREADABLE, is_gzip, one_line, open_text
 from .trace_columns import TraceError
 
 _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
@@ -59,19 +58,8 @@ def read_table(
     Raises:
         TraceError: The file cannot be read, or a column is missing.
     """
-    return _read_parquet(path, choose) if path.suffix == ".parquet" else _read_csv(path, choose)
-
-
-def open_text(path: Path) -> IO[str]:
-    """Opens a plain or gzip file as text; a byte order mark is dropped."""
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
-
-
-def one_line(error: Exception) -> str:
-    """The first line of an error's message."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    read = _read_parquet if path.suffix.lower() == ".parquet" else _read_csv
+    return read(path, choose)
 
 
 def _checked(
@@ -113,7 +101,7 @@ def _read_csv(
             rows = csv.reader(file)
             names = [name.strip() for name in next(rows, [])]
             first = next(rows, [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (*UNREADABLE, csv.Error) as error:
         raise TraceError(f"{path}: not a readable csv file ({one_line(error)})") from error
     if not names:
         expected = ", ".join(choose(names).columns)
@@ -151,7 +139,7 @@ def _parse_csv(path: Path, names: list[str], types: dict[str, pa.DataType]) -> p
         return "skip"
 
     table = pa_csv.read_csv(
-        path,
+        pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None),
         read_options=pa_csv.ReadOptions(column_names=names, skip_rows=1),
         parse_options=pa_csv.ParseOptions(invalid_row_handler=remember),
         convert_options=pa_csv.ConvertOptions(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from ...envs.sim.params import EngineParams
-from ...envs.workload.request import Requests
+from ...envs.workload.request import MAX_TOKENS, Requests
+from ...envs.workload.text_files import UNREADABLE, one_line
 from ...envs.workload.trace import load_trace
 
 INDEX: Final = "index.json"
@@ -78,8 +80,8 @@ def load_runs(folder: Path) -> tuple[ReferenceRun, ...]:
     index = folder / INDEX
     try:
         entries = json.loads(index.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        msg = f"{index}: not a readable index of reference runs ({error})"
+    except (OSError, ValueError, RecursionError) as error:
+        msg = f"{index}: not a readable index of reference runs ({one_line(error)})"
         raise ReferenceRunError(msg) from error
     if not isinstance(entries, dict) or not entries:
         msg = f"{index}: expected an object with an entry for each run"
@@ -95,16 +97,18 @@ class _Entry:
     values: Any
 
     def number(self, key: str) -> float:
-        value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._error(key, f"is {value!r}, expected a number")
-        return value
+        return self._number(key, self._value(key))
 
     def whole(self, key: str) -> int:
         value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._error(key, f"is {value!r}, expected a whole number from 1")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TOKENS:
+            wanted = f"a whole number from 1 to {MAX_TOKENS:,}"
+            raise self._error(key, f"is {value!r}, expected {wanted}")
         return value
+
+    def count(self, key: str) -> int:
+        """A whole number from 0; 0 where it is not stated."""
+        return self.whole(key) if self.values.get(key) else 0
 
     def text(self, key: str) -> str:
         value = self._value(key)
@@ -116,10 +120,16 @@ class _Entry:
         value = self._value(key)
         if not isinstance(value, list) or len(value) != len(PERCENTILES):
             raise self._error(key, f"is {value!r}, expected {len(PERCENTILES)} numbers")
-        return tuple(float(figure) for figure in value)
+        return tuple(self._number(key, figure) for figure in value)
 
     def part(self, key: str) -> _Entry:
         return _Entry(f"{self.place}: {key}", self._value(key))
+
+    def _number(self, key: str, value: Any) -> float:  # noqa: ANN401  # whatever JSON holds
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not abs(value) <= sys.float_info.max:
+            raise self._error(key, f"is {value!r}, expected a number")
+        return float(value)
 
     def _value(self, key: str) -> Any:  # noqa: ANN401  # whatever JSON holds
         if not isinstance(self.values, dict) or key not in self.values:
@@ -162,7 +172,7 @@ def _load(folder: Path, name: str, entry: _Entry) -> ReferenceRun:
         entry.whole("replicas"),
         latencies_s,
         percentiles_s,
-        int(entry.values.get("restarts", 0)) if restarts is None else restarts,
+        entry.count("restarts") if restarts is None else restarts,
         entry.number("vidur_wall_s") if "vidur_wall_s" in entry.values else None,
     )
 
@@ -172,14 +182,19 @@ def _results(path: Path) -> tuple[dict[str, NDArray[np.float64]], int | None]:
     try:
         with gzip.open(path) as file:
             table = pa_csv.read_csv(file)
-        latencies = {
-            key: table[key].to_numpy().astype(np.float64)
-            for key in LATENCIES
-            if key in table.column_names
+        columns = {
+            name: table[name].to_numpy().astype(np.float64)
+            for name in (*LATENCIES, "restarts")
+            if name in table.column_names
         }
-        has = "restarts" in table.column_names
-        restarts = int(table["restarts"].to_numpy().sum()) if has else None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        msg = f"{path}: not a readable file of requests ({error})"
+    except (*UNREADABLE, pa.ArrowException, ValueError) as error:
+        msg = f"{path}: not a readable file of requests ({one_line(error)})"
         raise ReferenceRunError(msg) from error
-    return latencies, restarts
+    for name, values in columns.items():
+        good = np.isfinite(values) & (values >= 0)
+        if not good.all():
+            row = int(np.argmin(good))
+            msg = f"{path}: row {row + 1}, {name}: {values[row]:g} is not a number of at least 0"
+            raise ReferenceRunError(msg)
+    restarts = columns.pop("restarts", None)
+    return columns, None if restarts is None else int(restarts.sum())

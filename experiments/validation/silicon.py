@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from ...envs.profiles.fit import FitError
 from ...envs.profiles.profile import Profile, load_profile, profile_ids
 from ..compilation import compile_closed_loop_with_notice
 from ..silicon_rows import FILE_NAME, SiliconRow, load_silicon_rows
@@ -61,12 +62,15 @@ _WHY_HERE: Final = {
 
 
 def run(context: ValidationContext) -> Section:
-    """Compares every profile of the catalogue that has rows."""
+    """Compares every profile of the catalogue that has rows.
+
+    Raises:
+        FitError: The file cannot be used, or measures none of the profiles.
+    """
     path = None if context.traces is None else context.traces / FILE_NAME
     if path is None or not path.is_file():
         reason = f"no {FILE_NAME}: name the folder of the traces with --traces DIR"
         return skipped_section("silicon", _TITLE, _INTRO, reason)
-    compile_closed_loop_with_notice()
     rows = load_silicon_rows(path)
     names = [name for name in profile_ids() if not context.quick or name in QUICK_PROFILES]
     profiles = [load_profile(name) for name in names]
@@ -76,6 +80,7 @@ def run(context: ValidationContext) -> Section:
         for profile in profiles
         if (matching := [row for row in rows if _has(profile, row)])
     ]
+    compile_closed_loop_with_notice()
     advance = context.progress.start(_TITLE, len(work))
     found = []
     for profile, matching in work:
@@ -83,6 +88,9 @@ def run(context: ValidationContext) -> Section:
         advance(1)
     claims = [claim for one in found for claim in _claims(one, context.seed)]
     claims += _overall(found, context.seed)
+    if not claims:
+        msg = f"{path}: no row measures one of the {len(profiles)} profiles that are compared"
+        raise FitError(msg)
     return Section(
         "silicon", _TITLE, _INTRO, tuple(claims), figures=silicon_figures(found, TPOT_BAR, TTFT_AIM)
     )
@@ -96,13 +104,34 @@ def _has(profile: Profile, row: SiliconRow) -> bool:
 def _claims(one: Compared, seed: int) -> list[Claim]:
     """What is said of one profile; only the left-out TPOT has a bar."""
     name = one.profile.id
-    rows = f"{len(one.points)} rows"
     if one.profile.kind == KERNEL:
-        note = f"{rows} of {', '.join(one.engines)}, none of them in the fit"
+        note = f"{len(one.points)} rows of {', '.join(one.engines)}, none of them in the fit"
         return [
-            _claim(name, "TPOT", _tpot_errors(one.points), seed, note=note),
-            _claim(name, "TTFT", _ttft_errors(one.points), seed, note=note),
+            _claim(name, quantity, errors(one.points), seed, note=note)
+            for quantity, errors in (("TPOT", _tpot_errors), ("TTFT", _ttft_errors))
+            if one.points
         ]
+    claims = _left_out_claims(one, seed) if one.points else []
+    if one.shipped:
+        alone = "" if one.points else "; too few to predict any of them by the others"
+        note = f"{len(one.shipped)} rows; the catalogue's coefficients{alone}"
+        claims.append(_claim(name, "TPOT as shipped", _tpot_errors(one.shipped), seed, note=note))
+    for bits, points in ((16, one.bound), (8, one.bound_8_bit)):
+        if points:
+            note = (
+                f"{len(points)} rows that a 16-bit KV cache binds, with one of {bits} bits; "
+                "the catalogue's coefficients; which one was used is not published"
+            )
+            claims += [
+                _claim(name, f"KV-bound TPOT, {bits} bits", _tpot_errors(points), seed, note=note),
+                _claim(name, f"KV-bound TTFT, {bits} bits", _ttft_errors(points), seed, note=note),
+            ]
+    return claims
+
+
+def _left_out_claims(one: Compared, seed: int) -> list[Claim]:
+    """How the rows of each concurrency are predicted by those of the others."""
+    name, rows = one.profile.id, f"{len(one.points)} rows"
     left = f"; {one.left} more not predicted: too few rows beside them" if one.left else ""
     worst = max(one.points, key=lambda point: abs(point.tpot_error))
     tpot_note = (
@@ -120,18 +149,6 @@ def _claims(one: Compared, seed: int) -> list[Claim]:
         claims.append(
             _claim(name, "TTFT, front end fitted", errors, seed, note=_ttft_note(one, errors))
         )
-    shipped = f"{len(one.shipped)} rows; the catalogue's coefficients"
-    claims.append(_claim(name, "TPOT as shipped", _tpot_errors(one.shipped), seed, note=shipped))
-    for bits, points in ((16, one.bound), (8, one.bound_8_bit)):
-        if points:
-            note = (
-                f"{len(points)} rows that a 16-bit KV cache binds, with one of {bits} bits; "
-                "the catalogue's coefficients; which one was used is not published"
-            )
-            claims += [
-                _claim(name, f"KV-bound TPOT, {bits} bits", _tpot_errors(points), seed, note=note),
-                _claim(name, f"KV-bound TTFT, {bits} bits", _ttft_errors(points), seed, note=note),
-            ]
     return claims
 
 

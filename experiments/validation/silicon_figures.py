@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def silicon_figures(found: Sequence[Compared], bar: float, aim: float) -> tuple[Figure, ...]:
-    """Predicted against measured; none where no measured profile was compared.
+    """Predicted against measured; none where no row of a measured profile was predicted.
 
     Args:
         found: Profiles against their rows.
         bar: Of the time a token, as a share.
         aim: Of the time to the first token, as a share.
     """
-    measured = [one for one in found if one.profile.kind == MEASURED]
+    measured = [one for one in found if one.profile.kind == MEASURED and one.points]
     if not measured:
         return ()
     return (

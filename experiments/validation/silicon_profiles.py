@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...envs.profiles.fit import LEAST_ROWS
+from ...envs.profiles.fit import FitError
 from ...envs.profiles.profile import Profile
 from ..closed_loop_fit import fit_first_token, fit_through_engine
 from ..closed_loops import FirstToken, LoopRun, predict
@@ -69,7 +69,7 @@ def left_out_points(
 ) -> list[Point]:
     """Predicts each row by a fit to the rows of all other concurrencies.
 
-    A concurrency without which too few rows are left is not predicted.
+    A concurrency without which nothing can be fitted, for too few rows are left, is not predicted.
 
     Args:
         runs: Rows of one profile that the KV cache does not bind.
@@ -80,9 +80,10 @@ def left_out_points(
     points = []
     for concurrency in sorted({run.row.concurrency for run in runs}):
         others = [run for run in runs if run.row.concurrency != concurrency]
-        if len(others) < LEAST_ROWS:
+        try:
+            step = fit_through_engine(others, expert_share=expert_share, seed=seed)
+        except FitError:
             continue
-        step = fit_through_engine(others, expert_share=expert_share, seed=seed)
         first: FirstToken | None = None
         if effort.evaluations:
             first = fit_first_token(others, step, seed=seed, evaluations=effort.evaluations)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gatepilot.envs.profiles.fit import FitError
 from gatepilot.envs.profiles.profile import load_profile, profile_ids
 from gatepilot.experiments.closed_loops import LoopProtocol
 from gatepilot.experiments.silicon_rows import (
@@ -101,6 +102,35 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     broken.write_bytes(b"no gzip")
     with pytest.raises(ValueError, match=r"broken\.csv\.gz: cannot be read"):
         load_silicon_rows(broken)
+
+
+def test_a_file_that_was_cut_short_or_damaged(tmp_path: Path) -> None:
+    whole = write(tmp_path / "rows.csv.gz", *(ROW.replace("121.308", str(i)) for i in range(900)))
+    content = whole.read_bytes()
+    damaged = content[:20] + 40 * b"\xff" + content[60:]
+    for some in (content[: len(content) // 2], damaged):
+        whole.write_bytes(some)
+        with pytest.raises(FitError, match=r"rows\.csv\.gz: cannot be read \([^\n]+\)$"):
+            load_silicon_rows(whole)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (ROW.replace("17.4072", "fast"), "line 3: tpot_ms: 'fast' is not a number"),
+        (ROW.replace("17.4072", "-1"), "line 3: tpot_ms: '-1' is not a number above 0"),
+        (ROW.replace("121.308", "nan"), "line 3: ttft_ms: 'nan' is not a number"),
+        (ROW.replace("1024,1024", "1024,0.5"), "line 3: osl: '0.5' is not a whole number of at"),
+        (ROW.replace("fp8,2.0,1.0", "fp8,2.0,"), "line 3: pp: '' is not a number"),
+        (ROW.replace("fp8,", ""), "line 3: has not as many values as the file has columns"),
+        (ROW.strip() + ",9\n", "line 3: has not as many values"),
+    ],
+)
+def test_bad_rows(tmp_path: Path, row: str, message: str) -> None:
+    path = write(tmp_path / "rows.csv.gz", ROW, row)
+    with pytest.raises(FitError, match=r"^[^\n]+$") as caught:
+        load_silicon_rows(path)
+    assert f"{path}: {message}" in str(caught.value)
 
 
 def test_every_measured_profile_has_rows(traces_dir: Path) -> None:

@@ -180,6 +180,7 @@ def test_no_such_profile(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.json: cannot be read"):
         load_profile(tmp_path / "none.json")
     broken = tmp_path / "broken.json"
-    broken.write_text("{")
-    with pytest.raises(ValueError, match=r"broken\.json: not a JSON file"):
-        load_profile(broken)
+    for content in (b"{", 100_000 * b"[", b"\xff\xfe\x00"):
+        broken.write_bytes(content)
+        with pytest.raises(ValueError, match=r"broken\.json: not a JSON file \([^\n]+\)$"):
+            load_profile(broken)

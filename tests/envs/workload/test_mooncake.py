@@ -52,6 +52,28 @@ def test_unix_time_is_refused(tmp_path: Path) -> None:
         load_trace(path)
 
 
+def test_a_deep_line_and_a_huge_number(tmp_path: Path) -> None:
+    for text, part in [
+        (100_000 * "[", "not a JSON object"),
+        (json.dumps(line(10**400, 5)), "is not a number of milliseconds"),
+        (json.dumps(line(0, 99_999_999_999)), "is not a whole number from 1 to 2,147,483,647"),
+    ]:
+        with pytest.raises(TraceError, match=r"^[^\n]+$") as caught:
+            load_trace(write(tmp_path, line(0, 5), text))
+        assert "line 2" in str(caught.value)
+        assert part in str(caught.value)
+
+
+def test_damaged_bytes(tmp_path: Path) -> None:
+    path = write(tmp_path, *(line(i, i % 977 + 1) for i in range(9000)), name="t.jsonl.gz")
+    content = bytearray(path.read_bytes())
+    for where in (20, 20_000):
+        content[where : where + 20] = 20 * b"\xff"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=r"not a readable jsonl file \(Error -3"):
+        load_trace(path)
+
+
 def test_the_parent_is_the_latest_holder(tmp_path: Path) -> None:
     same = [line(i, 1000, hash_ids=[0, 1 + i]) for i in range(4)]
     requests = load_trace(write(tmp_path, *same))

@@ -44,7 +44,7 @@ def test_types_and_rate() -> None:
         ({"arrival_s": np.array([0.0, np.nan, 6.0])}, ["arrival_s[1]", "nan"]),
         ({"arrival_s": np.array([0.0, 5.0, 10.5])}, ["arrival_s[2]", "10.5", "[0, 10.0]"]),
         ({"arrival_s": np.zeros((3, 1))}, ["arrival_s", "(3, 1)"]),
-        ({"prompt_tokens": np.array([1, 0, 2])}, ["prompt_tokens[1]", "0", "at least 1"]),
+        ({"prompt_tokens": np.array([1, 0, 2])}, ["prompt_tokens[1]: 0 is", "from 1 to"]),
         ({"output_tokens": np.array([1, 2, -3])}, ["output_tokens[2]", "-3"]),
         ({"output_tokens": np.array([1.0, 2.5, 3.0])}, ["output_tokens[1]", "2.5"]),
         ({"output_tokens": np.array([1.0, np.nan, 3.0])}, ["output_tokens[1]", "nan"]),

@@ -103,6 +103,16 @@ def test_missing_files(tmp_path: Path) -> None:
         load_servegen(tmp_path / "m")
 
 
+def test_damaged_files(tmp_path: Path) -> None:
+    found = folder(tmp_path / "m", c0=(TRACE, HISTOGRAMS))
+    (found / "chunk-0-dataset.json").write_text(100_000 * "[")
+    with pytest.raises(TraceError, match=r"chunk-0-dataset\.json: expected, by second"):
+        load_servegen(found)
+    (found / "chunk-0-trace.csv").write_bytes(b"0,1.5,\xff\n")
+    with pytest.raises(TraceError, match=r"chunk-0-trace\.csv: not a readable csv file"):
+        load_servegen(found)
+
+
 @pytest.fixture(scope="module")
 def published(traces_dir: Path) -> WorkloadModel:
     return load_client_statistics(

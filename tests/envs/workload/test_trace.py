@@ -19,11 +19,11 @@ AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 def write(folder: Path, text: str, name: str = "t.csv") -> Path:
     path = folder / name
     data = text.encode()
-    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    path.write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
     return path
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "T.CSV", "T.CSV.GZ", "t.csv.Gz"])
 def test_csv(tmp_path: Path, name: str) -> None:
     text = "x,output_tokens,arrival_s,prompt_tokens\na,3,0.5,10\nb,4,0.5,20\n\nc,5.0,7,30\n"
     requests = load_trace(write(tmp_path, text, name))
@@ -44,8 +44,9 @@ def test_byte_order_mark_and_carriage_returns(tmp_path: Path) -> None:
     assert load_trace(write(tmp_path, text)).prompt_tokens.tolist() == [1, 3]
 
 
-def test_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "t.parquet"
+@pytest.mark.parametrize("name", ["t.parquet", "T.PARQUET"])
+def test_parquet(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
     table = {"arrival_s": [0.0, 1.25], "prompt_tokens": [5, 6], "output_tokens": [7, 8]}
     pq.write_table(pa.table({**table, "client": [1, 2]}), path)
     requests = load_trace(path)
@@ -90,7 +91,7 @@ def test_azure_times_with_a_zone(tmp_path: Path) -> None:
         (HEADER + "0,1,1\n1,0,1\n", ["row 2, prompt_tokens", "0 is not a whole number"]),
         (HEADER + "0,1,-4\n1,1,1\n", ["row 1, output_tokens", "-4 is not a whole number"]),
         (HEADER + "0,1,1\n1,1,1.5\n", ["row 2, output_tokens", "1.5 is not a whole number"]),
-        (HEADER + "0,1,1\n1,3e9,1\n", ["row 2, prompt_tokens", "3e+09"]),
+        (HEADER + "0,1,1\n1,3e9,1\n", ["row 2, prompt_tokens", "3e+09", "1 to 2,147,483,647"]),
         (HEADER + "0,1,1\n1,abc,1\n", ["row 2, prompt_tokens", "'abc' is not a number"]),
         (HEADER + "0,1,1\nx,abc,1\n", ["row 2, arrival_s", "'x' is not a number"]),
         (HEADER + "0,1,1\n1,,1\n", ["row 2, prompt_tokens", "no value"]),
@@ -116,6 +117,12 @@ def test_bad_files(tmp_path: Path) -> None:
     rows = "".join(f"{i},1,{i % 977 + 1}\n" for i in range(60_000))  # more than a buffer
     long_gzip = tmp_path / "d.csv.gz"
     long_gzip.write_bytes(gzip.compress((HEADER + rows).encode())[:-1000])
+    damaged_gzip = tmp_path / "e.csv.gz"  # in the head, and far behind it
+    damaged_late = tmp_path / "f.csv.gz"
+    for damaged, where in ((damaged_gzip, 20), (damaged_late, 60_000)):
+        content = bytearray(gzip.compress((HEADER + rows).encode()))
+        content[where : where + 40] = 40 * b"\xff"
+        damaged.write_bytes(content)
     long_latin = tmp_path / "m.csv"
     long_latin.write_bytes((HEADER + rows).encode() + b"60000,\xff,1\n")
     latin = tmp_path / "l.csv"
@@ -128,6 +135,8 @@ def test_bad_files(tmp_path: Path) -> None:
         (broken_gzip, "not a readable csv"),
         (cut_gzip, "not a readable csv"),
         (long_gzip, "not a readable csv"),
+        (damaged_gzip, "not a readable csv"),
+        (damaged_late, "not a readable csv"),
         (latin, "not a readable csv"),
         (long_latin, "row 60001, prompt_tokens"),
         (broken_parquet, "not a readable parquet"),

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,6 +210,11 @@ def test_round_trip_samples_the_same() -> None:
         ),
         (("groups", 0, "output_tokens", "probabilities"), ["a"], ["output_tokens.probabilities"]),
         (("groups", 0, "rank_correlation"), 2, ["groups.0.rank_correlation"]),
+        (("groups", 0, "rank_correlation"), [], ["groups.0.rank_correlation: [] is not a number"]),
+        (("groups", 0, "rate_rps"), [10**400, 1], ["groups.0.rate_rps", "list of numbers"]),
+        (("groups",), {}, ["groups: expected a list"]),
+        (("span_s",), [], ["span_s: [] is not a number"]),
+        (("span_s",), 10**400, ["span_s: 1000", "is not a number"]),
     ],
 )
 def test_bad_json(path: tuple[str | int, ...], value: object, parts: list[str]) -> None:
@@ -225,6 +231,20 @@ def test_bad_json(path: tuple[str | int, ...], value: object, parts: list[str]) 
     assert str(caught.value).startswith("x.json: ")
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_a_null_is_named() -> None:
+    content = json.loads(toy().to_json()) | {"span_s": None}
+    with pytest.raises(ValueError, match=r"x\.json: span_s: None is not a number"):
+        parse_model(json.dumps(content), where="x.json")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", 100_000 * b"["], ids=["binary", "deep"])
+def test_files_that_are_no_json(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"^x\.json: not a JSON file \([^\n]+\)$"):
+        load_model(path)
 
 
 def test_no_json_and_no_model() -> None:

@@ -122,7 +122,10 @@ def test_without_a_folder_it_is_skipped() -> None:
         ({"step": {"base_ms": 1.0}}, "h01-one: step: per_seq_ms is missing"),
         ({"step": {"base_ms": "1"}}, "h01-one: step: base_ms is '1', expected a number"),
         ({"step": 5}, "h01-one: step: base_ms is missing"),
+        ({"step": {"base_ms": math.inf}}, "h01-one: step: base_ms is inf, expected a number"),
+        ({"kv_blocks": 10**400}, "expected a whole number from 1 to 2,147,483,647"),
         ({"ttft_s_p50_p90_p95_p99": [1.0]}, "expected 4 numbers"),
+        ({"ttft_s_p50_p90_p95_p99": [1, 2, 3, "x"]}, "_p95_p99 is 'x', expected a number"),
         ({"e2e_s_p50_p90_p95_p99": [1.0, 2.0, 3.0, 4.0]}, "h01-one.csv.gz gives"),
     ],
 )
@@ -136,12 +139,27 @@ def test_a_malformed_entry_is_named(
     assert str(refusal.value).startswith(str(reference_runs / "index.json"))
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("restarts", "inf"), ("restarts", "-1"), ("ttft_s", "nan")]
+)
+def test_a_result_that_cannot_be_is_named(reference_runs: Path, column: str, value: str) -> None:
+    path = reference_runs / "h01-one.csv.gz"
+    with gzip.open(path, "rt") as file:
+        header, first, second, *rows = file.read().splitlines()
+    cells = second.split(",")
+    cells[header.split(",").index(column)] = value
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join([header, first, ",".join(cells), *rows]) + "\n")
+    with pytest.raises(ReferenceRunError, match=rf"h01-one\.csv\.gz: row 2, {column}: {value} is"):
+        load_runs(reference_runs)
+
+
 def test_a_malformed_folder_is_named(reference_runs: Path) -> None:
     (reference_runs / "h02-three-rr.csv.gz").write_bytes(b"no gzip")
     with pytest.raises(ValueError, match=r"h02-three-rr\.csv\.gz") as refusal:
         load_runs(reference_runs)
     assert type(refusal.value).__module__.startswith("gatepilot.")
-    for text in ("no json", "[]", "{}"):
+    for text in ("no json", "[]", "{}", 100_000 * "["):
         (reference_runs / "index.json").write_text(text)
         with pytest.raises(ReferenceRunError, match=r"index\.json"):
             load_runs(reference_runs)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gatepilot.envs.profiles.fit import MeasuredRow
+from gatepilot.envs.profiles.fit import FitError, MeasuredRow
 from gatepilot.envs.profiles.profile import load_profile
 from gatepilot.envs.profiles.step import StepModel
 from gatepilot.experiments.closed_loops import FirstToken, LoopProtocol, LoopRun, predict
@@ -128,6 +128,25 @@ def test_without_the_rows_it_is_skipped(tmp_path: Path) -> None:
         assert found.skipped is not None
         assert FILE_NAME in found.skipped
         assert not found.claims
+
+
+def test_a_file_of_other_hardware_is_refused(tmp_path: Path) -> None:
+    path = write_rows(tmp_path) / FILE_NAME
+    text = gzip.decompress(path.read_bytes()).decode().replace("h100_sxm", "b200_sxm")
+    path.write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(FitError, match=f"{FILE_NAME}: no row measures one of the 3 profiles"):
+        section(tmp_path)
+
+
+def test_rows_that_are_too_few_for_a_fit_are_compared_as_shipped(tmp_path: Path) -> None:
+    path = write_rows(tmp_path) / FILE_NAME
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+    path.write_bytes(gzip.compress("".join(lines[:4]).encode()))
+    found = section(tmp_path)
+    (only,) = found.claims
+    assert only.quantity == "TPOT as shipped"
+    assert "3 rows; the catalogue's coefficients; too few to predict" in only.note
+    assert found.figures == ()
 
 
 def test_figures_are_drawn(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,11 +13,14 @@ from ..envs.workload.recipes import RECIPES
 from ..envs.workload.request import Requests
 from ..envs.workload.servegen import load_servegen
 from ..envs.workload.trace import load_trace
+from ..envs.workload.trace_columns import LAST_ARRIVAL_S
 from .files import OutputError
 from .tables import write_table
 
 CLIENT_TEXTS = "client"
 """Column of tenants in written files."""
+_MOST_REQUESTS: Final = 100_000_000
+"""Most requests that are drawn at once: their arrays take some gigabytes."""
 
 
 class WorkloadError(ValueError):
@@ -52,6 +56,7 @@ class Source:
         try:
             if self.model is not None:
                 end_s = self.model.span_s if to_s is None else to_s
+                self._check_drawable(self.model.mean_rate_rps * rate_scale, start_s, end_s)
                 return self.model.sample(start_s, end_s, seed, rate_scale)
             if self.trace is None:
                 raise WorkloadError(f"{self.name}: neither a trace nor a model")
@@ -59,6 +64,19 @@ class Source:
             return self.trace.within(start_s, end_s)
         except ValueError as error:
             raise WorkloadError(f"{self.name}: {error}") from error
+
+    def _check_drawable(self, rate_rps: float, from_s: float, to_s: float) -> None:
+        """Refuses what no trace can hold, or no memory."""
+        if to_s > LAST_ARRIVAL_S:
+            raise WorkloadError(
+                f"{self.name}: {to_s:g} s is beyond the {LAST_ARRIVAL_S:g} s that a trace may last"
+            )
+        expected = rate_rps * (to_s - from_s)
+        if expected > _MOST_REQUESTS:
+            raise WorkloadError(
+                f"{self.name}: about {expected:.2g} requests; expected at most "
+                f"{_MOST_REQUESTS:,}: a shorter range or a lower rate"
+            )
 
 
 def open_source(what: str) -> Source:

@@ -182,6 +182,21 @@ def test_a_folder_of_statistics_is_a_model(cli: Cli, tmp_path: Path) -> None:
     assert cli.json(COMMAND, "generate", folder, "-o", "g.csv")["requests"] > 2000
 
 
+def test_a_load_generator_is_fitted_without_ratios(cli: Cli, tmp_path: Path) -> None:
+    """Two requests a second, evenly: no model is as even, so it is not alike, and written."""
+    trace = write_trace(tmp_path / "even.csv")
+    code, out, err = cli(COMMAND, "fit", trace, "-o", "m.json", "--seeds", "2", "--plot", "m.png")
+    assert (code, "is not like its trace" in out) == (1, True), err
+    assert "Traceback" not in err
+    assert load_model(tmp_path / "m.json").mean_rate_rps == pytest.approx(2.0)
+    code, out, err = cli(
+        *(COMMAND, "check", tmp_path / "m.json", "--trace", trace, "--seeds", "2", "--json")
+    )
+    assert code == 1, err
+    found = json.loads(out)["models"][0]["dispersions"]
+    assert [part["ratio"] for part in found] == [None, None]
+
+
 def test_checking_without_traces_is_refused(cli: Cli) -> None:
     line = cli.refusal(COMMAND, "check", "azure-conv-2023")
     assert "needs azure-2023-conv-h1.csv.gz; name its folder with --traces" in line
@@ -206,6 +221,10 @@ def test_shipped_models_against_their_traces(cli: Cli, traces_dir: Path, tmp_pat
         (("describe", "none.csv"), "none.csv: no such file"),
         (("describe", "azure-conv-2023", "--from", "9", "--to", "3"), "no range of seconds"),
         (("describe", "t.csv", "--to", "9999"), "no range within the workload's"),
+        (("describe", "azure-conv-2023", "--to", "1e12"), "1e+12 s is beyond the 1e+08 s"),
+        (("describe", "azure-conv-2023", "--to", "9e7"), "requests; expected at most 100,000,000"),
+        (("describe", "unix.csv"), "row 1, arrival_s: 1700000000 s is more than three years"),
+        (("fit", "once.csv", "-o", "m.json"), "all 30 requests arrive at 7 s; there are no gaps"),
         (("describe", "t.csv", "--plot", "x.pdf"), "ends in .png, .svg"),
         (("describe", "t.csv", "--report", "no/x.html"), "the folder no does not exist"),
         (("describe", "late.csv", "--to", "5"), "no request between these seconds"),
@@ -232,6 +251,8 @@ def test_refusals(cli: Cli, tmp_path: Path, arguments: tuple[str, ...], message:
     write_trace(tmp_path / "t.csv")
     write_trace(tmp_path / "late.csv", "50,1,1", "60,1,1")
     write_trace(tmp_path / "long.csv", "0,1,1", "9999,1,1")
+    write_trace(tmp_path / "unix.csv", "1.7e9,1,1", "1700000005,1,1")
+    write_trace(tmp_path / "once.csv", *(30 * ["7,1,1"]))
     (tmp_path / "empty").mkdir()
     before = contents(tmp_path)
     assert message in cli.refusal(COMMAND, *arguments)

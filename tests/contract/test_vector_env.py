@@ -191,4 +191,4 @@ def test_a_copy_goes_on_as_the_original(copied: Callable[[GatewayVectorEnv], obj
     assert isinstance(other, GatewayVectorEnv)
     for _ in range(TICKS + 2):
         for ours, theirs in zip(envs.step(GROW)[:4], other.step(GROW)[:4], strict=True):
-            assert ours.tobytes() == theirs.tobytes()
+            assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes()

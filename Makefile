@@ -98,7 +98,7 @@ imports: $(STAMP)  ## the layers of the house (import contracts in pyproject.tom
 	$(BIN)/lint-imports
 
 docs: $(STAMP)  ## the documentation, into site/
-	$(BIN)/mkdocs build --quiet --strict
+	$(BIN)/mkdocs build --strict  # not --quiet: it hides the warnings from --strict too
 
 lengths:  ## files over 300 lines: a report, not a failure
 	@find $(FLOORS) tests benchmarks -name '*.py' -exec wc -l {} + 2>/dev/null | \

@@ -147,7 +147,8 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
     """Fit a profile to closed-loop runs on your own hardware (vllm bench serve --max-concurrency).
 
     The coefficients are those with which the engine, run in the same closed loop, gives the
-    measured times a token. At least five rows, of low and high concurrency, short and long prompts.
+    measured times a token. At least five rows, of several concurrencies, prompt lengths and answer
+    lengths.
 
     Example: gatepilot profiles fit rows.csv --model mine --gpus 2 --out mine.json
     """

@@ -103,6 +103,10 @@ def test_the_rows_of_the_documentation(cli: Cli, tmp_path: Path) -> None:
     code, out, err = cli("profiles", "fit", rows, "--gpus", "2", "--out", mine)
     assert code == 0, err
     assert "5 rows: mean error" in out
+    step = json.loads(mine.read_text())["step"]  # they were made with these coefficients
+    llama = load_profile(LLAMA_70B)
+    assert step["base_ms"] == pytest.approx(1e3 * llama.base_s, rel=0.01)
+    assert step["per_prefill_token_ms"] == pytest.approx(1e3 * llama.per_prefill_token_s, rel=0.01)
     assert "each left out: not known" in out
     assert json.loads(mine.read_text())["fit"]["loo_mape"] is None
     assert load_profile(mine).fit.loo_mape is None
@@ -113,7 +117,7 @@ def test_experts_that_take_no_time_are_left_out(cli: Cli, tmp_path: Path) -> Non
     """Written with their share, the file would be no profile."""
     rows = write_rows(tmp_path / "rows.csv")
     mine = tmp_path / "mine.json"
-    words = ("--shortest-share", "0.8", "--seed", "7", "--expert-share", "0.99", "--out", mine)
+    words = ("--shortest-share", "0.8", "--seed", "7", "--expert-share", "0.2", "--out", mine)
     code, _, err = cli("profiles", "fit", rows, *words)
     assert code == 0, err
     assert load_profile(mine).base_s > 0

@@ -3,14 +3,14 @@
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gatepilot.envs.profiles.fit import MeasuredRow, fit_step
+from gatepilot.envs.profiles.fit import FitError, MeasuredRow, fit_step
 from gatepilot.envs.profiles.profile import parse_profile
 from gatepilot.envs.profiles.step import StepModel
 from gatepilot.experiments.silicon_rows import FILE_NAME, load_silicon_rows, runs_of
@@ -35,6 +35,19 @@ def test_known_coefficients_come_back(step: StepModel) -> None:
     found = fit_step(rows_of(step), expert_share=step.expert_share)
     np.testing.assert_allclose(found.coefficients, step.coefficients, rtol=1e-6)
     assert found.expert_share == step.expert_share
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda row: row.output_tokens == 1024,  # context and prefill are one column then
+        lambda row: row.concurrency == 8,
+    ],
+)
+def test_rows_that_cannot_tell_the_coefficients_apart(keep: Callable[[MeasuredRow], bool]) -> None:
+    rows = [row for row in rows_of(DENSE) if keep(row)] * 2
+    with pytest.raises(FitError, match="cannot tell the coefficients apart; expected runs"):
+        fit_step(rows)
 
 
 def test_shorter_lengths_than_nominal() -> None:
@@ -80,7 +93,9 @@ def test_no_coefficient_is_below_zero() -> None:
 def test_rows_that_say_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="4 rows: a fit of four coefficients needs 5 or more"):
         fit_step(rows_of(DENSE)[:4])
-    proportional = [MeasuredRow(c, 100, 100, 1e-3 * c, math.nan) for c in (1, 2, 3, 4, 5)]
+    proportional = [
+        MeasuredRow(c, p, o, 1e-4 * c * p / o, math.nan) for c in (1, 2, 4) for p, o in SHAPES
+    ]
     with pytest.raises(ValueError, match="leave an iteration without a duration"):
         fit_step(proportional)
 

@@ -25,7 +25,7 @@ HEADER = (
 )
 STEP = StepModel(0.015, 8e-5, 4e-8, 1e-4)
 """Not the catalogue's: what is predicted comes from the rows alone."""
-FRONT_END = FirstToken(front_end_s=0.004, per_prefill_token_s=1.3e-4)
+FRONT_END = FirstToken(front_end_s=0.03)
 INFERENCEX = LoopProtocol(shortest_share=0.8)
 
 
@@ -37,7 +37,7 @@ def write_rows(
     """The trace folder with measured rows of one profile, two of them bound by its cache."""
     lines = [HEADER]
     for c, isl, osl in [
-        *((c, isl, 256) for c in (4, 8, 16, 32) for isl in prompts),
+        *((c, isl, 128 if c in (4, 16) else 512) for c in (4, 8, 16, 32) for isl in prompts),
         (64, 8192, 256),
         (128, 4096, 256),
     ]:
@@ -67,12 +67,12 @@ def test_rows_of_the_engine_pass(tmp_path: Path) -> None:
     tpot = claim(found, "TPOT")
     assert tpot.passed
     assert tpot.bar == TPOT_BAR
-    assert tpot.measured < 0.02
+    assert tpot.measured < 0.025  # the front end is in no TPOT
     assert tpot.interval is not None
     assert tpot.interval[0] <= tpot.measured <= tpot.interval[1]
     assert tpot.note.startswith("12 rows; worst ")
     # the catalogue's coefficients are other ones
-    assert claim(found, "TPOT as shipped").measured > 0.05
+    assert claim(found, "TPOT as shipped").measured > 0.04
     assert claim(found, "TPOT as shipped").passed is None
     sixteen, eight = (claim(found, f"KV-bound TTFT, {bits} bits") for bits in (16, 8))
     assert sixteen.note.startswith("2 rows that a 16-bit KV cache binds, with one of 16 bits")
@@ -83,11 +83,11 @@ def test_rows_of_the_engine_pass(tmp_path: Path) -> None:
 
 
 def test_first_tokens_are_better_once_the_front_end_is_fitted(tmp_path: Path) -> None:
-    found = section(write_rows(tmp_path, prompts=(256, 4096)), quick=False)
+    found = section(write_rows(tmp_path), quick=False)
     plain, fitted = claim(found, "TTFT"), claim(found, "TTFT, front end fitted")
     assert plain.passed is fitted.passed is None
-    assert plain.measured > 0.15
-    assert fitted.measured < 0.05
+    assert plain.measured > 0.1
+    assert fitted.measured < 0.6 * plain.measured
     assert "within the aim of 20%" in fitted.note
     assert "1 profiles have a median within the aim" in claim(found, fitted.quantity, ALL).note
 

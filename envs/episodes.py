@@ -24,9 +24,7 @@ def engine_params(scenario: Scenario) -> EngineParams:
     profile = load_profile(scenario.profile)
     cluster, gateway, telemetry = scenario.cluster, scenario.gateway, scenario.telemetry
     limits = gateway.limits
-    blocks = cluster.kv_blocks
-    if blocks is None and profile.kv_capacity_tokens is not None:
-        blocks = profile.kv_capacity_tokens // cluster.block_tokens
+    blocks = scenario.kv_blocks
     known_kv = profile.kv_bytes_per_token is not None and blocks is not None
     nan = float("nan")
     return EngineParams(

@@ -10,7 +10,6 @@ import difflib
 import functools
 import itertools
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,8 +19,8 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from .fault_spec import FaultSpec
-from .profiles.memory import memory_problem
 from .profiles.profile import load_profile
+from .scenario_checks import check_kv_cache, check_prompt, check_rhythm, kv_blocks
 from .scenario_file import ScenarioError, first_problem, read_yaml, to_json
 from .scenario_spec import (
     SPEC_CONFIG,
@@ -116,17 +115,7 @@ class Scenario:
             raise ValueError(
                 f"workload.from_s: {from_s} must lie before the workload's end ({to_s})"
             )
-        scrape_s = self.telemetry.scrape_interval_s
-        for key, value in (
-            ("telemetry.window_s", self.telemetry.window_s),
-            ("control.tick_s", self.control.tick_s),
-            ("control.warmup_s", self.control.warmup_s),
-        ):
-            # a snapshot is taken at a scrape: otherwise it would mix two instants
-            if not math.isclose(value / scrape_s, round(value / scrape_s), abs_tol=1e-9):
-                raise ValueError(
-                    f"{key}: {value} must be a multiple of telemetry.scrape_interval_s ({scrape_s})"
-                )
+        check_rhythm(self.telemetry, self.control)
         ranges = sorted((self.split_range(split), split) for split in SPLITS)
         for (start_s, end_s), split in ranges:
             if not from_s <= start_s < end_s <= to_s:
@@ -143,24 +132,13 @@ class Scenario:
 
     def _check_memory(self) -> None:
         """Raises ValueError where the profile or the model's prompts find no room."""
-        problem = memory_problem(load_profile(self.profile), self.kv_capacity_tokens)
-        if problem is not None:
-            raise ValueError(f"profile: {self.profile}: {problem}")
+        check_kv_cache(self.cluster, load_profile(self.profile), self.profile)
         longest = self.workload.max_prompt_tokens
         if self.workload.model is not None:
             offered = load_model(self.workload.model).longest_prompt_tokens
             longest = offered if longest is None else min(offered, longest)
         if longest is not None:
-            self.check_prompt(longest)
-
-    def check_prompt(self, longest_tokens: int) -> None:
-        """Raises ValueError where so long a prompt can never be let into the KV cache."""
-        capacity = self.kv_capacity_tokens
-        if capacity is not None and longest_tokens > capacity:
-            raise ValueError(
-                f"workload.max_prompt_tokens: a prompt of {longest_tokens} tokens is longer than "
-                f"the KV cache of a replica ({capacity} tokens); leave longer ones out"
-            )
+            check_prompt(longest, self.cluster, load_profile(self.profile))
 
     @property
     def kv_capacity_tokens(self) -> int | None:
@@ -168,6 +146,11 @@ class Scenario:
         if self.cluster.kv_blocks is not None:
             return self.cluster.kv_blocks * self.cluster.block_tokens
         return load_profile(self.profile).kv_capacity_tokens
+
+    @property
+    def kv_blocks(self) -> int | None:
+        """Blocks that a replica's KV cache has; None: not known, and not modelled."""
+        return kv_blocks(self.cluster, load_profile(self.profile))
 
     def _check_faults(self) -> None:
         """Raises ValueError where a fault begins after the episode's end."""
@@ -242,7 +225,8 @@ class Scenario:
             requests = requests.without_long_prompts(spec.max_prompt_tokens)
         if len(requests) > 0:
             try:
-                self.check_prompt(int(requests.prompt_tokens.max()))
+                longest = int(requests.prompt_tokens.max())
+                check_prompt(longest, self.cluster, load_profile(self.profile))
             except ValueError as error:
                 raise ScenarioError(f"{self.name}: {error}") from error
         return superpose(

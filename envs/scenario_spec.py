@@ -85,6 +85,12 @@ class ClusterSpec:
         """Checks what concerns more than one key."""
         if self.start is not None and self.cold_start_s is not None:
             raise ValueError(f"cold_start_s: {self.start} has the profile's times; give one")
+        if self.max_num_seqs > self.chunk_tokens:
+            raise ValueError(
+                f"max_num_seqs: {self.max_num_seqs} must not exceed chunk_tokens "
+                f"({self.chunk_tokens}): each decoding sequence takes a token of an iteration; "
+                f"raise chunk_tokens to {self.max_num_seqs} or more, or lower max_num_seqs"
+            )
         if self.min_replicas > self.max_replicas:
             raise ValueError(
                 f"min_replicas: {self.min_replicas} must not exceed "

@@ -78,27 +78,54 @@ def trace_scenario(
     Raises:
         ValueError: The trace or the profile cannot be used: one line.
     """
-    path = trace
+    path = located_trace(trace, traces_dir)
+    return _overridden(around_trace(path, load_trace(path).span_s, profile), overrides)
+
+
+def located_trace(trace: Path, traces_dir: Path | None) -> Path:
+    """Where a trace that the command line names lies: as it is said, or in the traces folder."""
     if not trace.is_file() and traces_dir is not None and (traces_dir / trace).is_file():
-        path = traces_dir / trace
-    span_s = load_trace(path).span_s
-    name = path.name.split(".")[0]
+        return traces_dir / trace
+    return trace
+
+
+def around_trace(path: Path, span_s: float, profile: str) -> Scenario:
+    """A scenario of defaults around a trace.
+
+    Args:
+        path: The trace.
+        span_s: Its span.
+        profile: An id of the catalogue, or a JSON file.
+
+    Raises:
+        ScenarioError: The profile cannot be used: one line.
+    """
     content = {
-        "name": name,
+        "name": path.name.split(".")[0] or path.name,
         "description": f"Trace {path.name} on {Path(profile).name}.",
         "workload": {"trace": str(path.resolve()), "to_s": span_s},
         "profile": profile,
     }
-    plain = parse_scenario(content, where=COMMAND_LINE)
-    return _overridden(plain, overrides)
+    return parse_scenario(content, where=COMMAND_LINE)
+
+
+def changed(scenario: Scenario, content: dict[str, Any]) -> Scenario:
+    """A scenario as the command line changes it, checked like a file.
+
+    Args:
+        scenario: What is changed, for its name in errors.
+        content: All keys, changed ones included.
+
+    Raises:
+        ScenarioError: A value that no file may hold, or that contradicts another: one line.
+    """
+    return parse_scenario(content, where=f"{COMMAND_LINE} ({scenario.name})")
 
 
 def _overridden(scenario: Scenario, overrides: Overrides) -> Scenario:
     if overrides == Overrides():
         return scenario
-    return parse_scenario(
-        overrides.applied(asdict(scenario)), where=f"{COMMAND_LINE} ({scenario.name})"
-    )
+    return changed(scenario, overrides.applied(asdict(scenario)))
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

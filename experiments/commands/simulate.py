@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,14 +13,14 @@ from rich.table import Table
 
 from ...agents.baselines.registry import params_type
 from ...envs.episodes import engine_params
-from ...envs.profiles.profile import load_profile
-from ...envs.scenario import ClusterSpec, Scenario, ScenarioError, WorkloadSpec, load_scenario
+from ...envs.scenario import Scenario, load_scenario
 from ...envs.sim.params import EngineParams
 from ...envs.sim.router import ROUTERS
 from ...envs.workload.request import Requests
 from ...envs.workload.trace import load_trace
 from ..compilation import compile_with_notice
 from ..files import check_writable
+from ..scenario_choice import around_trace, changed, located_trace
 from ..simulation import Simulation, simulate_controlled, simulate_fixed
 from ..tables import check_ending
 from .evaluate import SplitName
@@ -102,27 +102,27 @@ def simulate(  # noqa: PLR0913, PLR0917  # options of the command
     if trace is not None:
         if profile is None or replicas is None:
             raise typer.BadParameter("--trace needs --profile and --replicas")
-        requests = load_trace(trace)
-        chosen = _around(trace, requests, profile, replicas)
+        if split is not None:
+            raise typer.BadParameter("--split goes with --scenario: a trace is run as a whole")
+        path = located_trace(trace, traces)
+        requests = load_trace(path)
+        chosen = around_trace(path, requests.span_s, profile)
     else:
         chosen = load_scenario(str(scenario))
         part = None if split is None else split.value
         requests = chosen.requests(part, seed=seed, traces_dir=traces)
-    try:
-        chosen = _adjusted(
-            chosen,
-            profile=profile,
-            router=router,
-            cluster={
-                "initial_replicas": replicas,
-                "max_num_seqs": max_num_seqs,
-                "chunk_tokens": chunk_tokens,
-                "kv_blocks": kv_blocks,
-                "block_tokens": block_tokens,
-            },
-        )
-    except ValueError as error:
-        raise ScenarioError(f"command line ({chosen.name}): {error}") from error
+    chosen = _adjusted(
+        chosen,
+        profile=profile,
+        router=router,
+        cluster={
+            "initial_replicas": replicas,
+            "max_num_seqs": max_num_seqs,
+            "chunk_tokens": chunk_tokens,
+            "kv_blocks": kv_blocks,
+            "block_tokens": block_tokens,
+        },
+    )
     if policy == NO_POLICY and chosen.gateway.router == "dynamic_weight":
         raise typer.BadParameter("router dynamic_weight samples the replicas: give a --policy too")
     compile_with_notice()
@@ -135,36 +135,24 @@ def simulate(  # noqa: PLR0913, PLR0917  # options of the command
         _print(run)
 
 
-def _around(trace: Path, requests: Requests, profile: str, replicas: int) -> Scenario:
-    """A scenario with defaults around a bare trace."""
-    load_profile(profile)
-    return Scenario(
-        name=trace.name.split(".")[0],
-        workload=WorkloadSpec(trace=str(trace), to_s=requests.span_s),
-        profile=profile,
-        cluster=ClusterSpec(max_replicas=max(16, replicas), initial_replicas=replicas),
-    )
-
-
 def _adjusted(
     scenario: Scenario, *, profile: str | None, router: str | None, cluster: dict[str, int | None]
 ) -> Scenario:
     """The scenario with what the command line says put in; more replicas raise the limit.
 
     Raises:
-        ValueError: The whole contradicts itself; the message starts with the key.
+        ScenarioError: The whole contradicts itself: one line with the key.
     """
-    given: dict[str, Any] = {name: n for name, n in cluster.items() if n is not None}
-    given["max_replicas"] = max(
-        scenario.cluster.max_replicas, given.get("initial_replicas", scenario.cluster.max_replicas)
-    )
-    gateway: dict[str, Any] = {} if router is None else {"router": router}
-    return replace(
-        scenario,
-        profile=profile or scenario.profile,
-        cluster=replace(scenario.cluster, **given),
-        gateway=replace(scenario.gateway, **gateway),
-    )
+    content = asdict(scenario)
+    content["cluster"] |= {name: n for name, n in cluster.items() if n is not None}
+    replicas = content["cluster"]["initial_replicas"]
+    if replicas is not None and replicas > content["cluster"]["max_replicas"]:
+        content["cluster"]["max_replicas"] = replicas
+    if router is not None:
+        content["gateway"]["router"] = router
+    if profile is not None:
+        content["profile"] = profile
+    return changed(scenario, content)
 
 
 def _run(scenario: Scenario, requests: Requests, policy: str, seed: int) -> Simulation:

@@ -84,6 +84,12 @@ def test_each_kind_needs_its_keys_and_no_others(kind: str, tmp_path: Path) -> No
             "workload.max_prompt_tokens: a prompt of 5000 tokens is longer than the KV cache of a "
             "replica (1600 tokens)",
         ),
+        (
+            {"cluster": {"kv_blocks": 313}},  # three blocks stay free, one token is the answer's
+            {},
+            "workload.max_prompt_tokens: a prompt of 5000 tokens is longer than the KV cache of a "
+            "replica (5008 tokens) lets in (at most 4959); leave longer ones out",
+        ),
         ({"gateway": {"limits": {"rate_rps": 0}}}, {}, "gateway.limits.rate_rps: 0 should be"),
         (
             {"gateway": {"limits": {"error_adaptive": True}}},

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gatepilot.envs.episodes import engine_params
 from gatepilot.envs.scenario import (
     SPLITS,
     ClusterSpec,
@@ -156,6 +157,19 @@ def test_round_trip() -> None:
             "bad.yaml: cluster.max_replicas: '3' should be a valid integer",
         ),
         ({"cluster": {"max_replicas": True}}, "bad.yaml: cluster.max_replicas: True should"),
+        (
+            {"cluster": {"max_num_seqs": 1024}},
+            "bad.yaml: cluster.max_num_seqs: 1024 must not exceed chunk_tokens (512): each "
+            "decoding sequence takes a token of an iteration; raise chunk_tokens to 1024 or more",
+        ),
+        (
+            {"cluster": {"chunk_tokens": 10}},
+            "bad.yaml: cluster.max_num_seqs: 128 must not exceed chunk_tokens (10)",
+        ),
+        (
+            {"cluster": {"block_tokens": 500_000}},
+            "bad.yaml: cluster.block_tokens: 500000 must not exceed the KV cache of a replica (",
+        ),
         ({"cluster": 3}, "bad.yaml: cluster: 3 is not a mapping"),
         ({"cluster": None, "profile": "llama-70b"}, "bad.yaml: profile: llama-70b: unknown"),
         (
@@ -177,6 +191,9 @@ def test_round_trip() -> None:
             {"control": {"tick_s": 12.0}},
             "control.tick_s: 12.0 must be a multiple of telemetry.scrape_interval_s (5.0)",
         ),
+        ({"control": {"tick_s": 1e-10}}, "bad.yaml: control.tick_s: 1e-10 must be a multiple of"),
+        ({"control": {"tick_s": 5e-324}}, "bad.yaml: control.tick_s: 5e-324 must be a multiple"),
+        ({"control": {"warmup_s": 1e-10}}, "bad.yaml: control.warmup_s: 1e-10 must be a multiple"),
         ({"control": {"warmup_s": 61.0}}, "bad.yaml: control.warmup_s: 61.0 must be a multiple of"),
         ({"control": {"tick_s": 2.5}}, "bad.yaml: control.tick_s: 2.5 must be a multiple of"),
         (
@@ -267,6 +284,17 @@ def test_bad_scenarios(
     with pytest.raises(ScenarioError, match=r"^[^\n]+$") as caught:
         read(**changes)
     assert message in str(caught.value)
+
+
+def test_many_sequences_with_a_budget_for_them_and_no_warm_up(
+    read: Callable[..., Scenario],
+) -> None:
+    cluster = {"max_num_seqs": 1024, "chunk_tokens": 1024}
+    assert engine_params(read(cluster=cluster)).max_num_seqs == 1024
+
+
+def test_an_episode_without_a_warm_up(read: Callable[..., Scenario]) -> None:
+    assert read(control={"warmup_s": 0}).control.warmup_s == 0
 
 
 def test_changes_in_code_are_checked_too() -> None:

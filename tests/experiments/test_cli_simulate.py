@@ -1,5 +1,6 @@
 """`gatepilot simulate`: what it prints and writes, and what it refuses."""
 
+import json
 from pathlib import Path
 
 import pyarrow.csv
@@ -8,6 +9,16 @@ import pytest
 
 from .cli_kit import HEADER, PROFILE, Cli, contents, write_scenario, write_trace
 
+GIANT = {
+    "step": {
+        "base_ms": 5,
+        "per_seq_ms": 0.1,
+        "per_1k_ctx_tokens_ms": 0.1,
+        "per_prefill_token_ms": 0.1,
+    },
+    "memory": {"weights_gib_per_gpu": 130, "vram_gib_per_gpu": 80},
+}
+"""A profile whose weights its GPU cannot hold."""
 COLUMNS = [
     "arrival_s",
     "prompt_tokens",
@@ -61,6 +72,14 @@ def test_equal_seeds_give_equal_files(cli: Cli, tmp_path: Path) -> None:
         assert code == 0, err
     a, b, c = ((tmp_path / f"{name}.csv").read_bytes() for name in "abc")
     assert a == b != c
+
+
+def test_a_trace_is_looked_for_in_the_traces_folder(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    write_trace(folder / "t.csv")
+    assert "t.csv: no such" in cli.refusal(*fixed(Path("t.csv")))
+    assert cli.json(*fixed(Path("t.csv"), "--traces", folder))["requests"] == 400
 
 
 def test_a_scenario_under_a_controller(cli: Cli, tmp_path: Path) -> None:
@@ -127,6 +146,20 @@ def test_bad_files(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
         (["--scenario", "light.yaml", "--out", "no/x.csv"], "the folder no does not exist"),
         (["--scenario", "light.yaml", "--nonsense"], "--nonsense"),
         (["--trace", "none.csv", "--profile", PROFILE, "--replicas", "2"], "none.csv: no such"),
+        (
+            ["--trace", "t.csv", "--profile", "giant.json", "--replicas", "2"],
+            "profile: giant.json: memory.weights_gib_per_gpu: weights of 130 GiB do not fit",
+        ),
+        (["--scenario", "light.yaml", "--max-num-seqs", "1024"], "cluster.max_num_seqs: 1024 must"),
+        (["--scenario", "light.yaml", "--chunk-tokens", "10"], "must not exceed chunk_tokens (10)"),
+        (
+            ["--scenario", "light.yaml", "--block-tokens", "500000"],
+            "cluster.block_tokens: 500000",
+        ),
+        (
+            ["--trace", "t.csv", "--profile", PROFILE, "--replicas", "2", "--split", "train"],
+            "--split goes with --scenario",
+        ),
     ],
 )
 def test_wrong_usage(cli: Cli, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -134,6 +167,7 @@ def test_wrong_usage(cli: Cli, tmp_path: Path, arguments: list[str], message: st
     write_scenario(tmp_path / "light.yaml")
     write_scenario(tmp_path / "two.yaml", cluster={"min_replicas": 2, "max_replicas": 3})
     (tmp_path / "p.json").write_text("{}")
+    (tmp_path / "giant.json").write_text(json.dumps(GIANT))
     before = contents(tmp_path)
     assert message in cli.refusal("simulate", *arguments)
     assert contents(tmp_path) == before

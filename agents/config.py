@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..envs.scenario_file import first_problem, to_json
-from ..envs.scenario_spec import SPEC_CONFIG, Count, Share
+from ..envs.scenario_numbers import SPEC_CONFIG, Count, Share
 from ..envs.schema.observation import ObservationSpec, Preset
 
 Algorithm = Literal["ppo", "dqn"]
@@ -162,7 +162,7 @@ class TrainingConfig:
     `load_scales` (`envs.workload.load_curve`): one day shows few of the ramps there are."""
     steps: Count = 1_000_000
     """Ticks over all environments."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
     """Seed of networks, exploration, windows and faults."""
     torch_threads: Count = 1
     """Threads of the networks: layers of 64 units are too small to share out."""

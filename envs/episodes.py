@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from .fault_spec import METRIC_KINDS, FaultSpec
+from .fault_spec import METRIC_KINDS, FaultSpec, check_onsets
 from .profiles.profile import Profile, load_profile
-from .scenario import ClusterSpec, Scenario
+from .scenario import ClusterSpec, Scenario, ScenarioError
 from .sim.faults import Fault
 from .sim.metric_faults import MetricFault
 from .sim.params import UNLIMITED_BLOCKS, EngineParams, no_limit
@@ -179,7 +179,7 @@ def _onsets(spec: FaultSpec, episode_s: float, rng: np.random.Generator) -> Iter
             yield spec.start_s
         return
     onset_s = 0.0
-    for _ in range(_most_onsets(spec, episode_s)):
+    for _ in range(spec.most_onsets(episode_s)):
         onset_s += rng.exponential(spec.mean_interval_s or 0.0)
         if onset_s >= episode_s:
             return
@@ -188,13 +188,21 @@ def _onsets(spec: FaultSpec, episode_s: float, rng: np.random.Generator) -> Iter
 
 
 def most_faults(specs: tuple[FaultSpec, ...], episode_s: float) -> int:
-    """Most faults of the plant in an episode."""
-    return sum(_most_onsets(s, episode_s) for s in specs if s.kind not in METRIC_KINDS)
+    """Most faults of the plant in an episode.
+
+    Raises:
+        ScenarioError: More than the engine can follow.
+    """
+    return _most_onsets(specs, episode_s, of_metrics=False)
 
 
 def most_metric_faults(specs: tuple[FaultSpec, ...], episode_s: float) -> int:
-    """Most metric faults in an episode."""
-    return sum(_most_onsets(s, episode_s) for s in specs if s.kind in METRIC_KINDS)
+    """Most metric faults in an episode.
+
+    Raises:
+        ScenarioError: More than the engine can follow.
+    """
+    return _most_onsets(specs, episode_s, of_metrics=True)
 
 
 def most_surge_copies(specs: tuple[FaultSpec, ...]) -> int:
@@ -203,10 +211,9 @@ def most_surge_copies(specs: tuple[FaultSpec, ...]) -> int:
     return sum(math.ceil(factor - 1.0) for factor in factors)
 
 
-def _most_onsets(spec: FaultSpec, episode_s: float) -> int:
-    """Most onsets of one kind: those that last, back to back; instants, ten a mean interval."""
-    if spec.start_s is not None:
-        return 1
-    if spec.duration_s is not None:
-        return int(episode_s // spec.duration_s) + 1
-    return 10 * (int(episode_s // (spec.mean_interval_s or episode_s)) + 1)
+def _most_onsets(specs: tuple[FaultSpec, ...], episode_s: float, *, of_metrics: bool) -> int:
+    try:
+        check_onsets(specs, episode_s)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+    return sum(s.most_onsets(episode_s) for s in specs if (s.kind in METRIC_KINDS) == of_metrics)

@@ -18,12 +18,12 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .fault_spec import FaultSpec
+from .fault_spec import FaultSpec, check_onsets
 from .profiles.profile import load_profile
 from .scenario_checks import check_kv_cache, check_prompt, check_rhythm, kv_blocks
 from .scenario_file import ScenarioError, first_problem, read_yaml, to_json
+from .scenario_numbers import MOST_REQUESTS, SPEC_CONFIG
 from .scenario_spec import (
-    SPEC_CONFIG,
     ClusterSpec,
     ControlSpec,
     GatewaySpec,
@@ -153,7 +153,7 @@ class Scenario:
         return kv_blocks(self.cluster, load_profile(self.profile))
 
     def _check_faults(self) -> None:
-        """Raises ValueError where a fault begins after the episode's end."""
+        """Raises ValueError where a fault begins after the episode's end, or too many do before."""
         episode_s = self.control.episode_ticks * self.control.tick_s
         for i, fault in enumerate(self.faults):
             if fault.start_s is not None and fault.start_s >= episode_s:
@@ -161,6 +161,7 @@ class Scenario:
                     f"faults.{i}.start_s: {fault.start_s} lies after the episode's end "
                     f"({episode_s} s)"
                 )
+        check_onsets(self.faults, episode_s)
         if self.gateway.router == "dynamic_weight" and self.kv_capacity_tokens is None:
             raise ValueError(
                 "gateway.router: dynamic_weight weighs the KV cache, whose size neither "
@@ -212,10 +213,13 @@ class Scenario:
         path = self.trace_path(traces_dir)
         if path is not None:
             requests = self._from_trace(path).within(from_s, to_s)
+            self._check_size(len(requests) * spec.rate_scale)
         elif spec.model is not None:
             if spec.trace is not None:
                 _say_once(f"{spec.trace} not found: sampling the model {spec.model} instead")
-            requests = load_model(spec.model).sample(from_s, to_s, sample_seed)
+            model = load_model(spec.model)
+            self._check_size(model.mean_rate_rps * (to_s - from_s) * max(spec.rate_scale, 1.0))
+            requests = model.sample(from_s, to_s, sample_seed)
         else:
             raise ScenarioError(
                 f"{self.name}: workload.trace: {spec.trace} found neither as a path nor in the "
@@ -232,6 +236,15 @@ class Scenario:
         return superpose(
             requests, spec.rate_scale, seed=superpose_seed, max_shift_s=spec.max_shift_s
         )
+
+    def _check_size(self, requests: float) -> None:
+        """Raises ScenarioError where the load would not fit into the memory of a machine."""
+        if requests > MOST_REQUESTS:
+            raise ScenarioError(
+                f"{self.name}: workload.rate_scale: {self.workload.rate_scale:g} makes some "
+                f"{requests:.3g} requests, expected at most {MOST_REQUESTS:,}: take a smaller "
+                "factor or a shorter range"
+            )
 
     def trace_path(self, traces_dir: Path | None) -> Path | None:
         """Where the trace lies; None: nowhere, or none is named."""

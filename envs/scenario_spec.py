@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-Share = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(ge=0)]
-PositiveSeconds = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
-Range = tuple[Seconds, Seconds]
+from .scenario_numbers import (
+    MOST_BLOCK_TOKENS,
+    MOST_CLIENT_RETRIES,
+    MOST_RETRIES,
+    MOST_SCALE,
+    MOST_SEQUENCES,
+    MOST_TIMEOUT_S,
+    SPEC_CONFIG,
+    Count,
+    CountFromZero,
+    Interval,
+    LoadSeconds,
+    Percent,
+    PositiveLoadSeconds,
+    PositiveSeconds,
+    Range,
+    Rate,
+    Replicas,
+    Seconds,
+    Share,
+)
 
-SPEC_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-"""Unknown keys, texts in place of numbers, and infinities are errors."""
+_MOST_SCRAPES: Final = 100_000
+"""Most scrapes in a window: each is kept for every replica."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +43,15 @@ class WorkloadSpec:
     """File in the traces folder, or a path; None: the model alone."""
     model: str | None = None
     """Workload model (shipped name or JSON file), used where the trace is absent."""
-    rate_scale: Annotated[float, Field(gt=0)] = 1.0
+    rate_scale: Annotated[float, Field(gt=0, le=MOST_SCALE)] = 1.0
     """Factor on the rate, by superposing time-shifted copies."""
     max_prompt_tokens: Count | None = None
     """Requests with longer prompts are left out; None: all stay."""
-    from_s: Seconds = 0.0
+    from_s: LoadSeconds = 0.0
     """Start of the part used, in seconds of the workload's own time."""
-    to_s: PositiveSeconds | None = None
+    to_s: PositiveLoadSeconds | None = None
     """End of the part used; None: the model's own span."""
-    max_shift_s: Seconds = 1800.0
+    max_shift_s: LoadSeconds = 1800.0
     """Largest shift of a superposed copy: the daily swing stays, bursts do not coincide."""
 
     def __post_init__(self) -> None:
@@ -54,11 +70,11 @@ class ClusterSpec:
 
     __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
 
-    min_replicas: Count = 1
+    min_replicas: Replicas = 1
     """Fewest replicas a policy may ask for."""
-    max_replicas: Count = 16
+    max_replicas: Replicas = 16
     """Most replicas a policy may ask for."""
-    initial_replicas: Count | None = None
+    initial_replicas: Replicas | None = None
     """Ready replicas at the start of an episode; None: three quarters of max_replicas, so that an
     episode seldom begins with a shortage that no policy has caused."""
     start: Literal["cold", "cached", "warm", "lazy"] | None = None
@@ -69,13 +85,13 @@ class ClusterSpec:
     """From order to ready, in place of a `start`; None: the profile's."""
     cold_start_spread: Share = 0.1
     """Relative spread of the cold start: uniform within +- this share."""
-    max_num_seqs: Count = 128
+    max_num_seqs: Annotated[int, Field(ge=1, le=MOST_SEQUENCES)] = 128
     """Sequences a replica holds at once, prefilling ones included."""
     chunk_tokens: Count = 512
     """Token budget of an iteration (chunked prefill)."""
     kv_blocks: Count | None = None
     """KV blocks a replica has; None: the profile's KV capacity over block_tokens."""
-    block_tokens: Count = 16
+    block_tokens: Annotated[int, Field(ge=1, le=MOST_BLOCK_TOKENS)] = 16
     """Tokens a KV block holds (vLLM's default)."""
     prefix_cache: bool = True
     """Whether a replica reuses prompt prefixes that it has computed (vLLM's default); only traces
@@ -117,20 +133,20 @@ class LimitsSpec:
 
     __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
 
-    rate_rps: Annotated[float, Field(gt=0)] | None = None
+    rate_rps: Rate | None = None
     """Requests a second that the gateway's token bucket lets in; None: no bucket."""
     burst: Count = 200
     """What the bucket holds (source documents, B11)."""
-    replica_rate_rps: Annotated[float, Field(gt=0)] | None = None
+    replica_rate_rps: Rate | None = None
     """The same for each replica's own bucket (source documents, B11: 50)."""
     replica_burst: Count = 200
     """What it holds."""
-    kv_rps: Annotated[float, Field(gt=0)] | None = None
+    kv_rps: Rate | None = None
     """Base rate of the limit by mean KV-cache use: none below 50 %, base x max(0.3, 1 - use) up to
     80 %, a tenth of the base above (source documents, C11: 100); None: off."""
     error_adaptive: bool = False
     """Whether `rate_rps` is cut by twice the error rate (source documents, D13)."""
-    interval_s: PositiveSeconds = 1.0
+    interval_s: Interval = 1.0
     """How often the last two are set anew."""
 
     def __post_init__(self) -> None:
@@ -151,38 +167,38 @@ class GatewaySpec:
     """How a replica is chosen among those ready and not ejected."""
     threshold_steps: Annotated[int, Field(ge=1, le=19)] = 10
     """Breaker threshold at the start, in steps of 0.05."""
-    breaker_interval_s: PositiveSeconds = 10.0
+    breaker_interval_s: Interval = 10.0
     """Time between the breaker's looks (Envoy `interval`)."""
     minimum_hosts: Count = 2
     """Replicas with enough requests below which none is ejected."""
     request_volume: Count = 10
     """Requests in an interval that make a replica's failure share count."""
-    base_ejection_s: PositiveSeconds = 30.0
+    base_ejection_s: PositiveLoadSeconds = 30.0
     """First ejection's length; multiplied by the number of ejections."""
-    max_ejection_s: PositiveSeconds = 300.0
+    max_ejection_s: PositiveLoadSeconds = 300.0
     """Cap of an ejection's length (Envoy's default)."""
-    max_ejection_percent: Annotated[int, Field(ge=0, le=100)] = 50
+    max_ejection_percent: Percent = 50
     """Share of replicas that may be ejected at once, in percent as in Envoy."""
     always_eject_one_host: bool = False
     """Whether the first ejection disregards that share (off in current Envoy)."""
-    enforcing_percent: Annotated[int, Field(ge=0, le=100)] = 100
+    enforcing_percent: Percent = 100
     """Chance that an outlier found is ejected (Envoy's `enforcing_failure_percentage`)."""
-    max_ejection_jitter_s: Seconds = 0.0
+    max_ejection_jitter_s: LoadSeconds = 0.0
     """Most that is added to an ejection at random (Envoy's `max_ejection_time_jitter`)."""
-    consecutive_5xx: Annotated[int, Field(ge=0)] = 0
+    consecutive_5xx: CountFromZero = 0
     """Failures in a row that eject a replica at once, whatever the threshold; 0: off, so that the
     threshold alone decides (Envoy's default is 5)."""
-    panic_percent: Annotated[int, Field(ge=0, le=100)] = 50
+    panic_percent: Percent = 50
     """Share of ready replicas left below which ejections are disregarded (Envoy's default)."""
-    max_retries: Annotated[int, Field(ge=0)] = 1
+    max_retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] = 1
     """Further attempts of a failed request, on another replica."""
     retry_budget_share: Share = 0.2
     """Retries in flight over active requests, at most."""
-    retry_budget_min: Annotated[int, Field(ge=0)] = 3
+    retry_budget_min: CountFromZero = 3
     """Retries in flight that are always allowed."""
     retry_delay_s: Seconds = 0.025
     """Pause before a retry (Envoy's base interval)."""
-    request_timeout_s: PositiveSeconds = 600.0
+    request_timeout_s: Annotated[float, Field(gt=0, le=MOST_TIMEOUT_S)] = 600.0
     """A request that takes longer is an error."""
     timeout_step_s: Seconds = 0.0
     """Added to the timeout for each full `timeout_step_tokens` of the prompt above the first
@@ -190,16 +206,16 @@ class GatewaySpec:
     models)."""
     timeout_step_tokens: Count = 512
     """See `timeout_step_s`."""
-    client_retries: Annotated[int, Field(ge=0)] = 0
+    client_retries: Annotated[int, Field(ge=0, le=MOST_CLIENT_RETRIES)] = 0
     """Times that a client whose request failed, timed out or was shed sends it again. These are new
     requests to the gateway, outside its retry budget: what a retry storm is made of."""
     client_retry_delay_s: PositiveSeconds = 1.0
     """Pause of the client before it does."""
-    max_outstanding: Annotated[int, Field(ge=0)] | None = None
+    max_outstanding: CountFromZero | None = None
     """Requests in the plant at once, over which arrivals are shed; None: no limit."""
-    max_waiting: Annotated[int, Field(ge=0)] | None = None
+    max_waiting: CountFromZero | None = None
     """Requests waiting for a place in a batch, over which arrivals are shed; None: no limit."""
-    max_pending: Annotated[int, Field(ge=0)] = 0
+    max_pending: CountFromZero = 0
     """Requests the gateway holds while no replica may be routed to; further ones fail (503)."""
     limits: LimitsSpec = field(default_factory=LimitsSpec)
     """Rate limits."""
@@ -221,7 +237,7 @@ class TelemetrySpec:
 
     __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
 
-    scrape_interval_s: PositiveSeconds = 5.0
+    scrape_interval_s: Interval = 5.0
     """Time between two scrapes."""
     window_s: PositiveSeconds = 60.0
     """Window of rates, error share and P95."""
@@ -236,6 +252,11 @@ class TelemetrySpec:
         if self.window_s < self.scrape_interval_s:
             raise ValueError(
                 f"window_s: {self.window_s} must not be below "
+                f"scrape_interval_s ({self.scrape_interval_s})"
+            )
+        if self.window_s > _MOST_SCRAPES * self.scrape_interval_s:
+            raise ValueError(
+                f"window_s: {self.window_s} must not exceed {_MOST_SCRAPES:,} times "
                 f"scrape_interval_s ({self.scrape_interval_s})"
             )
 

@@ -80,6 +80,17 @@ def check_writable(path: Path) -> None:
         raise OutputError(msg) from error
 
 
+def check_ending(path: Path, *endings: str) -> None:
+    """Refuses a file name that does not say what the file will hold.
+
+    Raises:
+        OutputError: It ends otherwise.
+    """
+    if not path.name.endswith(endings):
+        msg = f"{path}: expected a name that ends in {', '.join(endings)}"
+        raise OutputError(msg)
+
+
 def check_folder(path: Path) -> None:
     """Finds out before the work whether a folder of results is there or can be made.
 

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..agents.episodes import Episode
 from ..agents.statistics import Comparison, Interval, Values, compare, intervals, iqm
-from .files import replacing
+from .tables import write_table
 
 MOST_PAIRS: Final = 6
 """Pairs (of four policies) that are all shown; of more, those of the best policy come first."""
@@ -110,8 +109,12 @@ class Results:
             "provenance": self.provenance,
         }
 
-    def write_parquet(self, path: Path) -> None:
-        """Writes one row an episode; the provenance goes into the file's metadata."""
+    def write(self, path: Path) -> None:
+        """Writes one row an episode; the provenance goes into the metadata of a parquet file.
+
+        Raises:
+            OutputError: Another ending than csv, csv.gz or parquet, or it cannot be written.
+        """
         columns = list(EPISODE_TYPES)
         rows = [episode_dict(episode) for episode in self.episodes]
         schema = pa.schema(
@@ -119,8 +122,7 @@ class Results:
             metadata={"gatepilot": json.dumps(self.provenance)},
         )
         table = pa.table({name: [row[name] for row in rows] for name in columns}, schema=schema)
-        with replacing(path) as temporary:
-            pq.write_table(table, temporary)
+        write_table(table, path)
 
 
 EPISODE_TYPES = {
@@ -137,7 +139,7 @@ EPISODE_TYPES = {
     "ttft_p95_s": pa.float64(),
     "changes": pa.int64(),
 }
-"""Columns of the parquet file and keys of an episode in JSON."""
+"""Columns of the written table and keys of an episode in JSON."""
 
 
 def episode_dict(episode: Episode) -> dict[str, Any]:

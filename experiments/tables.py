@@ -9,20 +9,18 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from .files import OutputError, replacing
+from .files import check_ending, replacing
 
 _ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 
 
-def check_ending(path: Path) -> None:
-    """Refuses a file name that says no format.
+def check_table(path: Path) -> None:
+    """Refuses a file name that says no format of a table.
 
     Raises:
         OutputError: It ends in none of the known ways.
     """
-    if not path.name.endswith(_ENDINGS):
-        msg = f"{path}: expected a name that ends in {', '.join(_ENDINGS)}"
-        raise OutputError(msg)
+    check_ending(path, *_ENDINGS)
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -31,7 +29,7 @@ def write_table(table: pa.Table, path: Path) -> None:
     Raises:
         OutputError: Another ending, or the folder cannot be written to.
     """
-    check_ending(path)
+    check_table(path)
     with replacing(path) as temporary:
         if path.name.endswith(".parquet"):
             pyarrow.parquet.write_table(table, temporary)

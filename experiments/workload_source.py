@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
+from ..envs.scenario_numbers import MOST_REQUESTS
 from ..envs.workload.model import WorkloadModel, load_model, model_names
 from ..envs.workload.recipes import RECIPES
 from ..envs.workload.request import Requests
@@ -19,8 +19,6 @@ from .tables import write_table
 
 CLIENT_TEXTS = "client"
 """Column of tenants in written files."""
-_MOST_REQUESTS: Final = 100_000_000
-"""Most requests that are drawn at once: their arrays take some gigabytes."""
 
 
 class WorkloadError(ValueError):
@@ -72,10 +70,10 @@ class Source:
                 f"{self.name}: {to_s:g} s is beyond the {LAST_ARRIVAL_S:g} s that a trace may last"
             )
         expected = rate_rps * (to_s - from_s)
-        if expected > _MOST_REQUESTS:
+        if expected > MOST_REQUESTS:
             raise WorkloadError(
                 f"{self.name}: about {expected:.2g} requests; expected at most "
-                f"{_MOST_REQUESTS:,}: a shorter range or a lower rate"
+                f"{MOST_REQUESTS:,}: a shorter range or a lower rate"
             )
 
 

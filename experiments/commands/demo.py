@@ -18,6 +18,7 @@ from ..compilation import compile_with_notice
 from ..config import load_config
 from ..demonstration import CONFIG, INCUMBENT, Places, compared, sealed, trained, watched
 from ..files import check_folder
+from ..options import MOST_SEED, MOST_TICKS
 from ..rehearsal.section import section_of
 from ..rehearsal.wording import summary_line
 from ..report import write_report
@@ -34,9 +35,12 @@ def demo(
         typer.Option(metavar="DIR", help="Folder for the report, the artifact and MLflow's runs."),
     ] = Path("gatepilot-demo"),
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Training steps; default: about two minutes of them.")
+        int | None,
+        typer.Option(
+            min=1, max=MOST_TICKS, help="Training steps; default: about two minutes of them."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the training.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of the training.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train a policy, compare it with the field's controllers, seal it, watch it in shadow, report.

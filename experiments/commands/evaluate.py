@@ -14,9 +14,11 @@ from ...agents.contestants import FORMS, TrainedPolicy, parse_contestant
 from ...envs.scenario import Scenario
 from ..conduct import conduct
 from ..files import check_writable
+from ..options import MOST_SEED, MOST_TICKS, MOST_WINDOWS
 from ..scenario_choice import Overrides, named_scenarios, trace_scenario
 from ..study import StudyPlan, prepare_study
 from ..suites import SUITES
+from ..tables import check_table
 from ..terminal import gated_line, print_study
 
 CACHE_DIR = Path.home() / ".cache" / "gatepilot" / "tuning"
@@ -75,18 +77,24 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
     ] = None,
     windows: Annotated[
         int | None,
-        typer.Option(min=1, help="Windows a scenario; default: all that fit, at most 64."),
+        typer.Option(
+            min=1, max=MOST_WINDOWS, help="Windows a scenario; default: all that fit, at most 64."
+        ),
     ] = None,
     ticks: Annotated[
-        int | None, typer.Option(min=1, help="Length of a window; default: the scenario's.")
+        int | None,
+        typer.Option(min=1, max=MOST_TICKS, help="Length of a window; default: the scenario's."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of windows, traffic, faults, intervals.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of windows, traffic, faults, intervals.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write an HTML report with plots.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.parquet", help="Write one row an episode.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one row an episode: csv, csv.gz, parquet."),
     ] = None,
     traces: Annotated[
         Path | None,
@@ -116,9 +124,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
 
     Example: gatepilot evaluate --policy hpa --policy best_fixed --scenario azure70b
     """
-    for path in (report, out):
-        if path is not None:
-            check_writable(path)
+    _check_outputs(report, out)
     overrides = Overrides(
         rate_scale, max_prompt, from_s, to_s, min_replicas, max_replicas, cold_start
     )
@@ -147,7 +153,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
     )
     study = conduct(plan, prepare_study(plan))
     if out is not None:
-        study.results.write_parquet(out)
+        study.results.write(out)
     if report is not None:
         from ..report import write_report  # noqa: PLC0415  # plots take a second to load
 
@@ -159,6 +165,14 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
     if not study.results.episodes:
         typer.echo(f"nothing to judge: {gated_line(study)}", err=True)
         raise typer.Exit(NOTHING_JUDGED)
+
+
+def _check_outputs(report: Path | None, out: Path | None) -> None:
+    for path in (report, out):
+        if path is not None:
+            check_writable(path)
+    if out is not None:
+        check_table(out)
 
 
 def _sources(suite: str | None, scenario: list[str] | None, trace: Path | None) -> dict[str, bool]:

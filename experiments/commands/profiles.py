@@ -13,7 +13,8 @@ from ...envs.profiles.measured_rows import load_rows
 from ...envs.profiles.profile import Profile, load_profile, profile_ids
 from ..closed_loops import DEFAULT_CHUNK_TOKENS, LoopProtocol, LoopRun
 from ..compilation import compile_closed_loop_with_notice
-from ..files import check_writable, replacing
+from ..files import check_ending, check_writable, replacing
+from ..options import MOST_SEED
 from ..profile_files import Description, fitted_profile
 from ..profile_tables import print_catalogue, print_profile, summary
 from ..silicon_rows import FILE_NAME, load_silicon_rows, runs_of
@@ -141,7 +142,7 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
     chunk_tokens: Annotated[
         int, typer.Option(min=1, help="Token budget of an iteration (max_num_batched_tokens).")
     ] = DEFAULT_CHUNK_TOKENS,
-    seed: Annotated[int, typer.Option(min=0, help="Of drawn lengths.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of drawn lengths.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile as JSON.")] = False,
 ) -> None:
     """Fit a profile to closed-loop runs on your own hardware (vllm bench serve --max-concurrency).
@@ -153,8 +154,7 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
     Example: gatepilot profiles fit rows.csv --model mine --gpus 2 --out mine.json
     """
     if out is not None:
-        if out.suffix != ".json":
-            raise typer.BadParameter(f"--out {out}: expected a name that ends in .json")
+        check_ending(out, ".json")
         check_writable(out)
     if expert_share is not None and not expert_share < 1:
         raise typer.BadParameter(f"--expert-share {expert_share:g}: expected a share below 1")

@@ -11,6 +11,7 @@ import typer
 from ...envs.scenario import load_scenario
 from ..compilation import compile_with_notice
 from ..files import check_writable
+from ..options import MOST_SEED, MOST_TICKS
 from ..rehearsal.faults import check_within, parse_blackout
 from ..rehearsal.incumbent import parse_incumbent
 from ..rehearsal.plan import RehearsalPlan, load_for, one_window, trained_scenario
@@ -31,7 +32,8 @@ def rehearse(  # noqa: PLR0913, PLR0917  # options of the command
         ),
     ] = None,
     ticks: Annotated[
-        int | None, typer.Option(min=1, help="Length of the window; default: the scenario's.")
+        int | None,
+        typer.Option(min=1, max=MOST_TICKS, help="Length of the window; default: the scenario's."),
     ] = None,
     window: Annotated[
         int | None,
@@ -57,7 +59,9 @@ def rehearse(  # noqa: PLR0913, PLR0917  # options of the command
     split: Annotated[
         SplitName, typer.Option(help="Range of the scenario's workload.")
     ] = SplitName.test,
-    seed: Annotated[int, typer.Option(min=0, help="Of traffic, routing, cold starts, faults.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of traffic, routing, cold starts, faults.")
+    ] = 0,
     state: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Keep the ledger here; default: it is thrown away."),

@@ -13,16 +13,18 @@ from rich.table import Table
 
 from ...agents.baselines.registry import params_type
 from ...envs.episodes import engine_params
-from ...envs.scenario import Scenario, load_scenario
+from ...envs.scenario import Scenario, ScenarioError, load_scenario
 from ...envs.sim.params import EngineParams
+from ...envs.sim.records import MAX_POOL
 from ...envs.sim.router import ROUTERS
 from ...envs.workload.request import Requests
 from ...envs.workload.trace import load_trace
 from ..compilation import compile_with_notice
 from ..files import check_writable
+from ..options import MOST_SEED
 from ..scenario_choice import around_trace, changed, located_trace
 from ..simulation import Simulation, simulate_controlled, simulate_fixed
-from ..tables import check_ending
+from ..tables import check_table
 from .evaluate import SplitName
 
 NO_POLICY = "none"
@@ -72,7 +74,9 @@ def simulate(  # noqa: PLR0913, PLR0917  # options of the command
     split: Annotated[
         SplitName | None, typer.Option(help="Range of a scenario's workload; default: all of it.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of routing, faults and sampled workloads.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of routing, faults and sampled workloads.")
+    ] = 0,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write one row a request: csv, csv.gz, parquet."),
@@ -91,7 +95,7 @@ def simulate(  # noqa: PLR0913, PLR0917  # options of the command
     --replicas 4 --router least_outstanding --json
     """
     if out is not None:
-        check_ending(out)
+        check_table(out)
         check_writable(out)
     if (trace is None) == (scenario is None):
         raise typer.BadParameter("give one of --trace and --scenario")
@@ -157,6 +161,11 @@ def _adjusted(
 
 def _run(scenario: Scenario, requests: Requests, policy: str, seed: int) -> Simulation:
     if policy == NO_POLICY:
+        if len(requests) >= MAX_POOL:
+            raise ScenarioError(
+                f"{scenario.name}: {len(requests):,} requests, a run without a --policy holds at "
+                f"most {MAX_POOL - 1:,}: take a --split"
+            )
         replicas = scenario.cluster.start_replicas
         return simulate_fixed(requests, _bare(scenario), replicas=replicas, seed=seed)
     return simulate_controlled(scenario, requests, policy, seed=seed)

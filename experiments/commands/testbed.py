@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..options import MOST_SEED
 from ..testbed.console import LoadProgress, notes, print_end, print_start
 from ..testbed.injection import SYNTAX
 from ..testbed.launcher import Launcher
@@ -56,7 +57,9 @@ def up(  # noqa: PLR0913, PLR0917  # options of the command
         float,
         typer.Option(metavar="S", min=0, help="How long a part that died stays dead."),
     ] = 20.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of sampled loads and injected errors.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of sampled loads and injected errors.")
+    ] = 0,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for requests, logs and configurations.")
     ] = Path("gatepilot-testbed"),

@@ -15,6 +15,7 @@ from ...agents.training import Device, Training
 from ..compilation import compile_with_notice
 from ..config import config_names, load_config
 from ..files import check_folder
+from ..options import MOST_SEED, MOST_TICKS
 from ..progress import TrainingProgress
 from ..provenance import collect
 from ..tracking import RunStore
@@ -36,10 +37,11 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
         Algorithm | None, typer.Option(help="Learner instead of the configuration's.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed instead of the configuration's.")
+        int | None, typer.Option(min=0, max=MOST_SEED, help="Seed instead of the configuration's.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps instead of the configuration's.")
+        int | None,
+        typer.Option(min=1, max=MOST_TICKS, help="Steps instead of the configuration's."),
     ] = None,
     device: Annotated[
         Device,

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from ..compilation import compile_with_notice
-from ..files import check_folder, check_writable, replacing
+from ..files import check_ending, check_folder, check_writable, replacing
+from ..options import MOST_SEED
 from ..provenance import collect
 from ..terminal import StudyProgress
 from ..validation.claim import Section, ValidationContext
@@ -40,7 +41,9 @@ def validate(  # noqa: PLR0913, PLR0917  # options of the command
             help="Run Envoy and the testbed now, for 15 minutes; else their recordings are used.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything that is drawn.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of everything that is drawn.")
+    ] = 0,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write an HTML page with plots.")
     ] = None,
@@ -90,6 +93,8 @@ def validate(  # noqa: PLR0913, PLR0917  # options of the command
     for path in (report, out):
         if path is not None:
             check_writable(path)
+    if out is not None:
+        check_ending(out, ".json")
     if docs is not None:
         check_folder(docs)
     runs = _reference(reference, traces)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ...envs.scenario_numbers import MOST_LOAD_S, MOST_SCALE
 from ...envs.workload.check import SEEDS, ModelCheck, check_model
 from ...envs.workload.fit import (
     LEAST_BIN_REQUESTS,
@@ -22,8 +23,9 @@ from ...envs.workload.model import MAX_FILE_BYTES, model_names
 from ...envs.workload.request import Requests
 from ...envs.workload.statistics import load_statistics
 from ...envs.workload.thinning import fewer_tenants
-from ..files import check_writable, replacing
-from ..tables import check_ending
+from ..files import check_ending, check_writable, replacing
+from ..options import MOST_FITTED_BINS, MOST_GROUPS, MOST_SEED, MOST_SEEDS
+from ..tables import check_table
 from ..workload_report import Outputs, Page
 from ..workload_source import WorkloadError, open_model, open_source, trace_of, write_requests
 from ..workload_terminal import CheckProgress, print_check, print_checks, print_load
@@ -45,10 +47,15 @@ Report = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a page with plots.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-From = Annotated[float | None, typer.Option("--from", min=0, help="Start of the range, seconds.")]
-To = Annotated[float | None, typer.Option("--to", min=0, help="End of the range, seconds.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of what is drawn.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Samples that a check draws.")]
+From = Annotated[
+    float | None,
+    typer.Option("--from", min=0, max=MOST_LOAD_S, help="Start of the range, seconds."),
+]
+To = Annotated[
+    float | None, typer.Option("--to", min=0, max=MOST_LOAD_S, help="End of the range, seconds.")
+]
+Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of what is drawn.")]
+Seeds = Annotated[int, typer.Option(min=1, max=MOST_SEEDS, help="Samples that a check draws.")]
 
 
 @workload.callback()
@@ -110,6 +117,7 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
         int | None,
         typer.Option(
             min=1,
+            max=MOST_FITTED_BINS,
             help=f"Bins of the rate curve; default: of at least {LEAST_BIN_S:g} s and "
             f"{LEAST_BIN_REQUESTS} requests, at most {MOST_BINS}.",
         ),
@@ -119,7 +127,11 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
     ] = False,
     groups: Annotated[
         int,
-        typer.Option(min=1, help="Most groups with --by-client, the last for all other tenants."),
+        typer.Option(
+            min=1,
+            max=MOST_GROUPS,
+            help="Most groups with --by-client, the last for all other tenants.",
+        ),
     ] = 16,
     from_s: From = None,
     to_s: To = None,
@@ -143,8 +155,7 @@ def fit(  # noqa: PLR0913, PLR0917  # options of the command
     Example: gatepilot workload fit day.parquet -o day.json --by-client --licence internal
     """
     outputs = Outputs(plot, report)
-    if out.suffix != ".json":
-        raise typer.BadParameter(f"{out}: expected a name that ends in .json")
+    check_ending(out, ".json")
     check_writable(out)
     opened = open_source(str(trace))
     if opened.trace is None:
@@ -206,7 +217,10 @@ def generate(  # noqa: PLR0913, PLR0917  # options of the command
     to_s: To = None,
     rate_scale: Annotated[
         float,
-        typer.Option(help="Factor on the rate: so many independent copies, a part of one thinned."),
+        typer.Option(
+            max=MOST_SCALE,
+            help="Factor on the rate: so many independent copies, a part of one thinned.",
+        ),
     ] = 1.0,
     whole_tenants: Annotated[
         bool,
@@ -223,7 +237,7 @@ def generate(  # noqa: PLR0913, PLR0917  # options of the command
 
     Example: gatepilot workload generate servegen-r1 -o r1.parquet --to 3600 --rate-scale 4
     """
-    check_ending(out)
+    check_table(out)
     check_writable(out)
     outputs = Outputs(plot, report)
     facts = open_model(model).facts
@@ -280,6 +294,7 @@ def check(  # noqa: PLR0913, PLR0917  # options of the command
     """
     outputs = Outputs(plot, report)
     if out is not None:
+        check_ending(out, ".json")
         check_writable(out)
     names = models or list(model_names())
     if trace is not None and len(names) != 1:

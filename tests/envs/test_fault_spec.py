@@ -77,7 +77,7 @@ def test_each_kind_needs_its_keys_and_no_others(kind: str, tmp_path: Path) -> No
         ({}, {"error_share": [0.1, 1.2]}, "faults.0.error_share.1: 1.2 should be less than or"),
         ({}, {"error_share": [0.5, 0.2]}, "faults.0.error_share: [0.5, 0.2] must be [lowest"),
         ({}, {"kind": "meteor"}, "faults.0.kind: 'meteor' should be "),
-        ({}, {"duration_s": 0}, "faults.0.duration_s: 0 should be greater than 0"),
+        ({}, {"duration_s": 0}, "faults.0.duration_s: 0 should be greater than or equal to 0.01"),
         (
             {"cluster": {"kv_blocks": 100}},
             {},
@@ -156,6 +156,32 @@ def test_faults_are_drawn_within_their_bounds_and_their_room() -> None:
             assert low <= fault.factor <= high
             assert fault.end_s - fault.start_s == pytest.approx(keys.get("duration_s", 0.0))
     assert most_surge_copies(specs) == 2
+
+
+CROWDED = [
+    ({"kind": "crash", "mean_interval_s": 0.01}, "mean_interval_s: 0.01 makes up to 93,010 faults"),
+    ({"kind": "hang", "mean_interval_s": 0.01, "duration_s": 0.02}, "mean_interval_s: 0.01 makes"),
+    ({"kind": "counter_reset", "mean_interval_s": 0.04}, "mean_interval_s: 0.04 makes up to"),
+    ({"kind": "crash", "mean_interval_s": 1e-4}, "mean_interval_s: 0.0001 should be greater"),
+    ({"kind": "crash", "mean_interval_s": 5e-324}, "mean_interval_s: 5e-324 should be greater"),
+    ({"kind": "hang", "mean_interval_s": 10, "duration_s": 1e-6}, "duration_s: 1e-06 should be"),
+    ({"kind": "flapping", "start_s": 1, **COMPLETE["flapping"], "period_s": 1e-300}, "period_s: "),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), CROWDED)
+def test_more_faults_than_an_episode_can_hold(
+    fault: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError, match=rf"^bad.yaml: faults.1.{message}"):
+        load(tmp_path, {"kind": "crash", "start_s": 30}, fault)
+
+
+def test_a_run_longer_than_an_episode_may_be_too_crowded(tmp_path: Path) -> None:
+    faults = load(tmp_path, {"kind": "crash", "mean_interval_s": 1}).faults
+    assert 900 < most_faults(faults, 900.0) < 2 * 900
+    with pytest.raises(ScenarioError, match=r"^faults\.0\.mean_interval_s: .* in 86400 s"):
+        most_faults(faults, 86400.0)
 
 
 def test_a_profile_larger_than_its_gpu_is_refused(tmp_path: Path) -> None:

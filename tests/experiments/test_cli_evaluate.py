@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
@@ -153,6 +154,12 @@ def test_files_are_written_and_nothing_else(cli: Cli, light: Path, tmp_path: Pat
     assert "<html" in Path("report.html").read_text(encoding="utf-8")
 
 
+def test_a_table_is_what_its_name_says(cli: Cli, light: Path) -> None:
+    found = cli.json(*evaluated("do_nothing", scenario=light), "--out", "episodes.csv")
+    rows = pyarrow.csv.read_csv("episodes.csv").to_pylist()
+    assert [row["return"] for row in rows] == [row["return"] for row in found["episodes"]]
+
+
 def test_the_table_ends_with_a_verdict_a_pair(cli: Cli, light: Path) -> None:
     code, out, _ = cli(*evaluated("do_nothing", "fixed:1", "random", scenario=light))
     assert code == 0
@@ -237,6 +244,10 @@ def test_an_absent_trace_is_said_where_a_model_stands_in(cli: Cli, tmp_path: Pat
         (["--policy", "hpa", "--rate-scale", "0"], "workload.rate_scale: 0.0"),
         (["--policy", "hpa", "--report", "no/r.html"], "the folder no does not exist"),
         (["--policy", "hpa", "--out", "."], "is a folder"),
+        (["--policy", "hpa", "--out", "x.txt"], "x.txt: expected a name that ends in .csv, .csv"),
+        (["--policy", "hpa", "--seed", "9" * 23], "'--seed'"),
+        (["--policy", "hpa", "--windows", "9" * 23], "'--windows'"),
+        (["--policy", "hpa", "--max-replicas", "9" * 23], "cluster.max_replicas: 999999"),
         (["--policy", "hpa", "--suite", "core"], "got --suite and --scenario"),
     ],
 )

@@ -151,6 +151,11 @@ def test_bad_files(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
             "profile: giant.json: memory.weights_gib_per_gpu: weights of 130 GiB do not fit",
         ),
         (["--scenario", "light.yaml", "--max-num-seqs", "1024"], "cluster.max_num_seqs: 1024 must"),
+        (
+            ["--scenario", "light.yaml", "--replicas", "100000000"],
+            "cluster.max_replicas: 100000000",
+        ),
+        (["--scenario", "light.yaml", "--seed", "9" * 23], "--seed"),
         (["--scenario", "light.yaml", "--chunk-tokens", "10"], "must not exceed chunk_tokens (10)"),
         (
             ["--scenario", "light.yaml", "--block-tokens", "500000"],

@@ -243,6 +243,18 @@ def test_shipped_models_against_their_traces(cli: Cli, traces_dir: Path, tmp_pat
         ),
         (("check", "azure-conv-2023", "servegen-r1", "--trace", "t.csv"), "goes with one model"),
         (("check", "azure-conv-2023", "servegen-r1", "--plot", "t.svg"), "goes with one model"),
+        (("generate", "azure-conv-2023", "-o", "g.csv", "--to", "1e12"), "'--to'"),
+        (
+            ("generate", "azure-conv-2023", "-o", "g.csv", "--to", "1e8"),
+            "at most 100,000,000",
+        ),
+        (("generate", "azure-conv-2023", "-o", "g.csv", "--rate-scale", "1e9"), "'--rate-scale'"),
+        (("fit", "t.csv", "-o", "m.json", "--bins", "99999999999999"), "'--bins'"),
+        (("fit", "t.csv", "-o", "m.json", "--seed", "9" * 23), "'--seed'"),
+        (
+            ("check", "azure-conv-2023", "--out", "c.csv"),
+            "c.csv: expected a name that ends",
+        ),
         (("check", "t.csv"), "is a trace, expected a model"),
         (("check", "azure-conv-2023", "--trace", "long.csv"), "does not fit the model"),
     ],

@@ -1,0 +1,18 @@
+"""Upper bounds of options, far beyond what anybody asks for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_SEED: Final = 2**32 - 1
+"""Largest seed that every generator takes (NumPy's old one, which the learners use)."""
+MOST_TICKS: Final = 2**31 - 1
+"""Most ticks of an episode or a training."""
+MOST_WINDOWS: Final = 10_000
+"""Most windows, a scenario."""
+MOST_FITTED_BINS: Final = 100_000
+"""Most bins of a fitted rate curve, more than one a second of a day."""
+MOST_GROUPS: Final = 10_000
+"""Most groups of tenants."""
+MOST_SEEDS: Final = 10_000
+"""Most samples of a check."""

@@ -25,7 +25,7 @@ from gatepilot.experiments.suites import suite
 
 DOCS: Final = Path(__file__).parent
 RESULTS: Final = DOCS.parent / "benchmarks" / "results"
-MAX_BYTES: Final = 60_000
+MAX_BYTES: Final = 120_000
 """A plot must stay below this."""
 
 

@@ -15,7 +15,7 @@ from gatepilot.experiments.suites import suite
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BARS = ("feasible", "no_cheating", "threshold")
-SVG_MAX_BYTES = 60_000
+SVG_MAX_BYTES = 120_000
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ def test_the_catalogue_can_be_fitted_again(cli: Cli, traces_dir: Path, name: str
             "nowhere/x.png: the folder nowhere does not exist",
         ),
         (("fit", "none.csv"), "none.csv: cannot be read"),
-        (("fit", "none.csv", "--out", "x.txt"), "--out x.txt: expected a name that ends in .json"),
+        (("fit", "none.csv", "--out", "x.txt"), "x.txt: expected a name that ends in .json"),
         (("fit", "serving-silicon-points.csv.gz"), "say which one with --like"),
         (("fit", "none.csv", "--like", "x"), "x: unknown profile"),
     ],

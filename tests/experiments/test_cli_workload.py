@@ -221,7 +221,7 @@ def test_shipped_models_against_their_traces(cli: Cli, traces_dir: Path, tmp_pat
         (("describe", "none.csv"), "none.csv: no such file"),
         (("describe", "azure-conv-2023", "--from", "9", "--to", "3"), "no range of seconds"),
         (("describe", "t.csv", "--to", "9999"), "no range within the workload's"),
-        (("describe", "azure-conv-2023", "--to", "1e12"), "1e+12 s is beyond the 1e+08 s"),
+        (("describe", "azure-conv-2023", "--to", "1e12"), "less than or equal to 100000000"),
         (("describe", "azure-conv-2023", "--to", "9e7"), "requests; expected at most 100,000,000"),
         (("describe", "unix.csv"), "row 1, arrival_s: 1700000000 s is more than three years"),
         (("fit", "once.csv", "-o", "m.json"), "all 30 requests arrive at 7 s; there are no gaps"),

@@ -102,9 +102,9 @@ def around_trace(path: Path, span_s: float, profile: str) -> Scenario:
     """
     content = {
         "name": path.name.split(".")[0] or path.name,
-        "description": f"Trace {path.name} on {Path(profile).name}.",
         "workload": {"trace": str(path.resolve()), "to_s": span_s},
         "profile": profile,
+        "description": f"Trace {path.name} on {Path(profile).name}.",
     }
     return parse_scenario(content, where=COMMAND_LINE)
 

@@ -6,9 +6,11 @@ called is loaded: training brings torch, and `status` needs no network in memory
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, TypeAlias
@@ -21,6 +23,8 @@ INTERNAL_ERROR: Final = 70
 INTERRUPTED: Final = 130
 """Ctrl-C, as shells have it."""
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What the operating system says of a place that takes no more."""
 _CLICK_ERROR: Final = typer.BadParameter.__mro__[2]
 """`ClickException`, which every wrong usage derives from; Typer does not export it."""
 Command: TypeAlias = Callable[..., None] | typer.Typer
@@ -54,21 +58,34 @@ class CommandLine:
         command = next((word for word in arguments if not word.startswith("-")), None)
         name = f"{self.program} {command}" if command in self.commands else self.program
         try:
+            return self._run(name, command, arguments)
+        except BrokenPipeError:
+            _give_up_output()
+            return GOOD
+        except SystemExit as end:  # Typer's and Rich's answer to a closed pipe
+            if not isinstance(end.__context__, BrokenPipeError):
+                raise
+            _give_up_output()
+            return GOOD
+
+    def _run(self, name: str, command: str | None, arguments: Sequence[str]) -> int:
+        try:
             app = self.build(command)
             code = app(list(arguments), prog_name=self.program, standalone_mode=False)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # what cannot be written is found out here, not at exit
         except (typer.Abort, KeyboardInterrupt):
             return INTERRUPTED
         except BrokenPipeError:
-            sys.stdout = None  # nobody reads: do not fail again at exit
-            return GOOD
+            raise
         except Exception as error:
             message = self._one_line(error)
-            if message is None:
-                traceback.print_exc()
-                return INTERNAL_ERROR
-            if message:
-                typer.echo(f"{name}: {message}", err=True)
-            return WRONG_USAGE
+            with suppress(OSError):  # nobody reads: the exit code says it
+                if message is None:
+                    traceback.print_exc()
+                elif message:
+                    typer.echo(f"{name}: {message}", err=True)
+            return INTERNAL_ERROR if message is None else WRONG_USAGE
         return code if isinstance(code, int) else GOOD
 
     def build(self, command: str | None) -> typer.Typer:
@@ -94,9 +111,21 @@ class CommandLine:
     def _one_line(self, error: Exception) -> str | None:
         """What to tell the user, nothing where the help was shown; `None` for faults of ours."""
         if isinstance(error, _CLICK_ERROR):
-            message = str(error.format_message())  # type: ignore[attr-defined]
-            return message.removeprefix("Invalid value: ").replace("\n", " ")
-        return self.explain(error)
+            given = str(error.format_message())  # type: ignore[attr-defined]
+            message: str | None = given.removeprefix("Invalid value: ")
+        elif isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _give_up_output()
+            message = f"{error.filename or 'the output'}: cannot be written ({error.strerror})"
+        elif isinstance(error, MemoryError):
+            message = f"not enough memory: {error}"
+        else:
+            message = self.explain(error)
+        return None if message is None else " ".join(message.splitlines())
+
+
+def _give_up_output() -> None:
+    """Standard output cannot be written: do not fail again at exit."""
+    sys.stdout = None
 
 
 def _not_loaded() -> None:

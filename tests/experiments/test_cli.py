@@ -1,10 +1,13 @@
 """What holds for every command: help, exit codes, and one line for what is wrong."""
 
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 import pytest
 
 from gatepilot.deploy_bridge.command_line import CommandLine
@@ -93,3 +96,61 @@ def test_a_wrong_option_is_refused_before_anything_heavy_is_loaded(
     )
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+PIPED = (
+    ("experiments", "--help"),
+    ("experiments", "profiles"),
+    ("experiments", "evaluate", "--help"),
+    ("experiments", "workload", "describe", "azure-conv-2023"),
+    ("experiments", "workload", "describe", "azure-conv-2023", "--json"),
+    ("deploy_bridge", "--help"),
+)
+
+
+def piped(
+    arguments: tuple[str, ...], folder: Path, *, stdout: int | IO[str], stderr: int
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-m", f"gatepilot.{arguments[0]}", *arguments[1:]],
+        text=True,
+        check=False,
+        cwd=folder,
+        stdout=stdout,
+        stderr=stderr,
+    )
+
+
+@pytest.mark.parametrize("arguments", PIPED, ids=" ".join)
+def test_a_reader_who_has_gone_is_no_fault(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = piped(arguments, tmp_path, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_wrong_usage_stays_wrong_where_nobody_reads_it(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = piped(("experiments", "nope"), tmp_path, stdout=writer, stderr=writer)
+    os.close(writer)
+    assert done.returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux' /dev/full")
+@pytest.mark.parametrize("arguments", PIPED, ids=" ".join)
+def test_a_full_disk_is_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = piped(arguments, tmp_path, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.endswith(": the output: cannot be written (No space left on device)\n")
+
+
+def test_too_little_memory_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def large(line: CommandLine, name: str) -> None:
+        np.empty(1 << 58)
+
+    monkeypatch.setattr(CommandLine, "_loaded", large)
+    assert "not enough memory: Unable to allocate 2.00 EiB" in cli.refusal("evaluate")

@@ -77,7 +77,7 @@ def test_every_time_of_a_fault_has_bounds(key: str) -> None:
     [
         ({"gateway": {"breaker_interval_s": 5e-324}}, "gateway.breaker_interval_s: 5e-324 should"),
         ({"gateway": {"limits": {"interval_s": 1e-9}}}, "gateway.limits.interval_s: 1e-09 should"),
-        ({"telemetry": {"scrape_interval_s": 1e-320}}, "telemetry.scrape_interval_s: 1e-320 shoul"),
+        ({"telemetry": {"scrape_interval_s": 1e-320}}, "telemetry.scrape_interval_s: 1e-320"),
         (
             {"telemetry": {"scrape_interval_s": 0.01, "window_s": 3600.0}},
             "telemetry.window_s: 3600.0 must not exceed 100,000 times scrape_interval_s (0.01)",

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ...agents.baselines.registry import params_type
 from ...envs.episodes import engine_params
+from ...envs.fault_spec import check_onsets
 from ...envs.scenario import Scenario, ScenarioError, load_scenario
 from ...envs.sim.params import EngineParams
 from ...envs.sim.records import MAX_POOL
@@ -168,6 +169,10 @@ def _run(scenario: Scenario, requests: Requests, policy: str, seed: int) -> Simu
             )
         replicas = scenario.cluster.start_replicas
         return simulate_fixed(requests, _bare(scenario), replicas=replicas, seed=seed)
+    try:
+        check_onsets(scenario.faults, requests.span_s)  # a run may be longer than an episode
+    except ValueError as error:
+        raise ScenarioError(f"{scenario.name}: {error}") from error
     return simulate_controlled(scenario, requests, policy, seed=seed)
 
 

@@ -155,6 +155,10 @@ def test_bad_files(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
             ["--scenario", "light.yaml", "--replicas", "100000000"],
             "cluster.max_replicas: 100000000",
         ),
+        (
+            ["--scenario", "crowded.yaml", "--policy", "hpa"],
+            "crowded: faults.0.mean_interval_s: 0.04 makes up to 24,010 faults in 900 s",
+        ),
         (["--scenario", "light.yaml", "--seed", "9" * 23], "--seed"),
         (["--scenario", "light.yaml", "--chunk-tokens", "10"], "must not exceed chunk_tokens (10)"),
         (
@@ -171,6 +175,7 @@ def test_wrong_usage(cli: Cli, tmp_path: Path, arguments: list[str], message: st
     write_trace(tmp_path / "t.csv")
     write_scenario(tmp_path / "light.yaml")
     write_scenario(tmp_path / "two.yaml", cluster={"min_replicas": 2, "max_replicas": 3})
+    write_scenario(tmp_path / "crowded.yaml", faults=[{"kind": "crash", "mean_interval_s": 0.04}])
     (tmp_path / "p.json").write_text("{}")
     (tmp_path / "giant.json").write_text(json.dumps(GIANT))
     before = contents(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import ArtifactError
@@ -27,6 +28,9 @@ def open_session(network: bytes) -> ort.InferenceSession:
     Raises:
         ArtifactError: It is not a network that runs, or keeps weights in other files.
     """
+    # Since 1.29 onnxruntime's Linux wheels report sessions, with hashes of graph and weights, to
+    # their maker, unless this is set before they are loaded. An operator's own setting stands.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime as ort  # noqa: PLC0415  # 0.2 s; a refused artifact does not pay it
 
     if _EXTERNAL_MARK in network:

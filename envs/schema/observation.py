@@ -124,7 +124,8 @@ def encode(
     if history.ndim != 3 or history.shape[1:] != wanted:
         msg = f"history has shape {history.shape}, expected (n, {wanted[0]}, {wanted[1]})"
         raise ValueError(msg)
-    scaled = scale_rows(history)
+    first = spec.history_ticks - spec.frame_stack
+    scaled = scale_rows(history[:, first:])
     known = ~np.isnan(scaled)
     always = [i for i in spec.columns if not FIELDS[i].nullable]
     if not known[:, -1, always].all():
@@ -132,13 +133,12 @@ def encode(
         msg = f"{', '.join(missing)} missing in the newest snapshot, but always known"
         raise ValueError(msg)
     filled = np.where(known, scaled, 0.0)
-    first = spec.history_ticks - spec.frame_stack
-    shown = [filled[:, first:, spec.columns], known[:, first:, spec.flag_columns]]
+    shown = [filled[..., spec.columns], known[..., spec.flag_columns]]
     if spec.has_trends:
         trend_columns = [FIELD_INDEX[name] for name in _TREND_FIELDS]
-        now = scaled[:, first:, trend_columns]
-        before = scaled[:, first - TREND_TICKS : -TREND_TICKS, trend_columns]
-        shown.append(np.nan_to_num(now - before, nan=0.0))
+        before = scale_rows(history[:, first - TREND_TICKS : -TREND_TICKS])
+        change = scaled[..., trend_columns] - before[..., trend_columns]
+        shown.append(np.where(np.isnan(change), 0.0, change))
     frames = np.concatenate(shown, axis=-1).reshape(len(history), -1)
     if spec.has_trends:
         age = np.log1p(np.clip(ticks_since_change, 0, CHANGE_HORIZON_TICKS))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -92,8 +93,7 @@ class Engine:
         self.outcomes: Outcomes = no_outcomes(int(ends[-1]) if outcomes else 0)
         self.seen: Rows = np.full((n, len(FIELDS)), np.nan)
         self.truth: Rows = np.full((n, len(FIELDS)), np.nan)
-        parts = np.array_split(np.arange(n), threads)
-        self._bounds = [(part[0], part[-1] + 1) for part in parts if len(part)]
+        self._threads = min(threads, n)
         self._pool: ThreadPoolExecutor | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -129,24 +129,29 @@ class Engine:
         for e, listed in zip(which, faults, strict=True):
             self._state.faults[e] = packed_faults(listed, self._state.faults.shape[1], warmup_s)
         set_metric_faults(self._state, which, metric_faults or [[]] * len(which), warmup_s)
-        spans = self._spans[workloads]
-        reset_many(
-            self._params,
-            self._state,
-            self._workload,
-            self.outcomes,
-            which,
-            seeds,
-            self._rows[workloads],
-            np.where(spans > 0, np.mod(start_s - warmup_s, np.maximum(spans, 1e-9)), start_s),
-            spans,
-            warmup_s,
-            replicas,
-            threshold_percent,
-            self.seen,
-            self.truth,
-        )
-        self._show(which)
+        rows, spans = self._rows[workloads], self._spans[workloads]
+        begin_s = np.where(spans > 0, np.mod(start_s - warmup_s, np.maximum(spans, 1e-9)), start_s)
+
+        def part(low: int, high: int) -> None:
+            reset_many(
+                self._params,
+                self._state,
+                self._workload,
+                self.outcomes,
+                which[low:high],
+                seeds[low:high],
+                rows[low:high],
+                begin_s[low:high],
+                spans[low:high],
+                warmup_s,
+                replicas,
+                threshold_percent,
+                self.seen,
+                self.truth,
+            )
+            self._show(which[low:high])
+
+        self._in_parts(part, len(which))
 
     def tick(
         self,
@@ -159,13 +164,14 @@ class Engine:
         if max_outstanding is None:
             max_outstanding = np.full(self.n, NO_LIMIT, np.int64)
 
-        def part(bounds: tuple[int, int]) -> None:
+        def part(low: int, high: int) -> None:
             tick_many(
                 self._params,
                 self._state,
                 self._workload,
                 self.outcomes,
-                *bounds,
+                low,
+                high,
                 tick_s,
                 replicas,
                 threshold_percent,
@@ -173,12 +179,18 @@ class Engine:
                 self.seen,
                 self.truth,
             )
-            self._show(np.arange(*bounds))
+            self._show(np.arange(low, high))
 
-        if self._pool is None and len(self._bounds) > 1:
-            self._pool = ThreadPoolExecutor(len(self._bounds) - 1)
-        others = [self._pool.submit(part, bounds) for bounds in self._bounds[1:] if self._pool]
-        part(self._bounds[0])  # this thread's own
+        self._in_parts(part, self.n)
+
+    def _in_parts(self, part: Callable[[int, int], None], n: int) -> None:
+        """Does `part(low, high)` for n gateways, an equal share on each thread; one is this one."""
+        if self._pool is None and self._threads > 1:
+            self._pool = ThreadPoolExecutor(self._threads - 1)
+        bounds = [n * k // self._threads for k in range(self._threads + 1)]
+        own, *shares = [(low, high) for low, high in pairwise(bounds) if high > low] or [(0, 0)]
+        others = [self._pool.submit(part, *share) for share in shares if self._pool]
+        part(*own)
         for other in others:
             other.result()
 

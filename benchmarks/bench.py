@@ -34,8 +34,8 @@ from gatepilot.experiments.validation.reference_runs import INDEX, load_runs
 from gatepilot.reward.documented import default_reward
 
 PROFILE = "llama-3.1-70b-fp8-h100_sxm-tp2-vllm"
-TICK_RATE_RPS = 20.0
-"""Arrivals a second of the environment's benchmark: 300 a tick of 15 s, above the bar's 250."""
+TICK_RATE_RPS = 17.0
+"""Arrivals a second of the environment's benchmark: 255 a tick of 15 s, above the bar's 250."""
 
 
 def main() -> None:
@@ -130,7 +130,7 @@ def every_feature(seconds: float) -> list[dict[str, Any]]:
 
 
 def _gateway(*, everything: bool) -> Engine:
-    """Eight 70B replicas at 20 requests/s with breaker, retries, deadlines and telemetry.
+    """Eight 70B replicas at 17 requests/s with breaker, retries, deadlines and telemetry.
 
     `everything`: and dynamic weights, all limits, held and waiting bounds, clients that return,
     timeouts by prompt, every key of the breaker, a cache of prefixes, and faults of all kinds.

@@ -58,7 +58,7 @@ def test_every_recipe_is_shipped_and_described_alike() -> None:
 
 
 def test_notice_names_every_model() -> None:
-    notice = FOLDER.parents[2].joinpath("NOTICE").read_text()
+    notice = Path(__file__).parents[3].joinpath("NOTICE").read_text()
     for name in model_names():
         assert f"envs/workload/models/{name}.json" in notice
 

@@ -20,7 +20,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from .fault_spec import FaultSpec, check_onsets
 from .profiles.profile import load_profile
-from .scenario_checks import check_kv_cache, check_prompt, check_rhythm, kv_blocks
+from .scenario_checks import (
+    check_kv_cache,
+    check_prompt,
+    check_rhythm,
+    kv_blocks,
+    kv_capacity_tokens,
+)
 from .scenario_file import ScenarioError, first_problem, read_yaml, to_json
 from .scenario_numbers import MOST_REQUESTS, SPEC_CONFIG
 from .scenario_spec import (
@@ -143,9 +149,7 @@ class Scenario:
     @property
     def kv_capacity_tokens(self) -> int | None:
         """Tokens that a replica's KV cache holds; None: not known, and not modelled."""
-        if self.cluster.kv_blocks is not None:
-            return self.cluster.kv_blocks * self.cluster.block_tokens
-        return load_profile(self.profile).kv_capacity_tokens
+        return kv_capacity_tokens(self.cluster, load_profile(self.profile))
 
     @property
     def kv_blocks(self) -> int | None:

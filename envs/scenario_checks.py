@@ -13,6 +13,13 @@ WATERMARK: Final = 0.01
 """Share of the KV blocks that admission leaves free (vLLM's default, and the engine's)."""
 
 
+def kv_capacity_tokens(cluster: ClusterSpec, profile: Profile) -> int | None:
+    """Tokens that a replica's KV cache holds; None: not known."""
+    if cluster.kv_blocks is not None:
+        return cluster.kv_blocks * cluster.block_tokens
+    return profile.kv_capacity_tokens
+
+
 def kv_blocks(cluster: ClusterSpec, profile: Profile) -> int | None:
     """Blocks of a replica's KV cache; None: not known, and not modelled."""
     if cluster.kv_blocks is not None or profile.kv_capacity_tokens is None:
@@ -26,8 +33,7 @@ def check_kv_cache(cluster: ClusterSpec, profile: Profile, profile_name: str) ->
     Raises:
         ValueError: They do not.
     """
-    given = cluster.kv_blocks
-    tokens = profile.kv_capacity_tokens if given is None else given * cluster.block_tokens
+    tokens = kv_capacity_tokens(cluster, profile)
     problem = memory_problem(profile, tokens)
     if problem is not None:
         raise ValueError(f"profile: {profile_name}: {problem}")

@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
+from .workload.trace_columns import LAST_ARRIVAL_S
+
 SPEC_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 """Unknown keys, texts in place of numbers, and infinities are errors."""
 
@@ -28,8 +30,8 @@ MOST_SCALE: Final = 10_000.0
 """Largest factor on the rate of a workload."""
 MOST_REQUESTS: Final = 100_000_000
 """Most requests of an offered load, some gigabytes."""
-MOST_LOAD_S: Final = 1e8
-"""Longest workload, three years."""
+MOST_LOAD_S: Final = LAST_ARRIVAL_S
+"""Longest workload: what a trace may last."""
 DAY_S: Final = 86_400.0
 """Longest time of the plant and of its measurement."""
 MOST_TIMEOUT_S: Final = 1e6

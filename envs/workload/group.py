@@ -104,11 +104,7 @@ def parse_group(content: Any, where: str, prefix: str) -> Group:  # noqa: ANN401
             rate,
             _gap_law(content["gap_law"]),
             np.repeat(cv, rate.size) if cv.size == 1 else cv,
-            LengthLaw(
-                prompt,
-                output,
-                correlation,
-            ),
+            LengthLaw(prompt, output, correlation),
             _bursts(content["bursts"], where, prefix),
         )
     except (TypeError, ValueError) as error:

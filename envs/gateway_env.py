@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -55,6 +57,15 @@ def observation_space(spec: ObservationSpec) -> gymnasium.spaces.Box[np.float32]
 def action_space() -> gymnasium.spaces.MultiDiscrete:
     """The space of one action: scaling head, threshold head."""
     return gymnasium.spaces.MultiDiscrete(np.array(ACTION_DIMS))
+
+
+@contextmanager
+def gymnasium_errors() -> Iterator[None]:
+    """Says what the batch refuses in Gymnasium's words: `ResetNeeded`."""
+    try:
+        yield
+    except NotResetError as error:
+        raise ResetNeeded(str(error)) from error
 
 
 class GatewayEnv(gymnasium.Env[Observation, Action]):
@@ -120,10 +131,8 @@ class GatewayEnv(gymnasium.Env[Observation, Action]):
         Raises:
             ResetNeeded: There was no reset yet.
         """
-        try:
+        with gymnasium_errors():
             step = self.batch.step(np.asarray(action)[np.newaxis])
-        except NotResetError as error:
-            raise ResetNeeded(str(error)) from error
         info = {name: values[0].item() for name, values in step.info.items()}
         info["reward_parts"] = {name: float(values[0]) for name, values in step.parts.items()}
         return step.observation[0], float(step.reward[0]), False, bool(step.truncated[0]), info

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from .batch import BatchStep, NotResetError
-from .gateway_env import action_space, make_batch, observation_space
+from .batch import BatchStep
+from .gateway_env import action_space, gymnasium_errors, make_batch, observation_space
 from .reward_fn import RewardFn
 from .scenario import Scenario
 from .schema.observation import Preset
@@ -109,10 +108,8 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             msg = "an episode is over: reset it with options={'reset_mask': ...}"
             raise ValueError(msg)
-        try:
+        with gymnasium_errors():
             step = self.batch.step(np.asarray(actions))
-        except NotResetError as error:
-            raise ResetNeeded(str(error)) from error
         observations, reward, truncated = step.observation, step.reward, step.truncated
         restarting = self._ended
         if self.autoreset_mode is AutoresetMode.NEXT_STEP and restarting.any():
@@ -134,12 +131,10 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
         """Starts the episodes of some envs, each from its own generator; all observations."""
         rows = np.flatnonzero(mask)
         seeds = np.array([self._generators[i].integers(0, 1 << 62) for i in rows], np.int64)
-        try:
+        with gymnasium_errors():
             observations = self.batch.reset(
                 rows, seeds=seeds, starts_s=None if starts_s is None else starts_s[rows]
             )
-        except NotResetError as error:
-            raise ResetNeeded(str(error)) from error
         self._ended = self._ended & ~mask
         return observations
 

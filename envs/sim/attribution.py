@@ -40,11 +40,12 @@ def attribute(plant, attribution):
         if rank < n:
             bound = select(values, n, rank)
             for k in range(n):
-                if samples[first + k].ttft_s >= bound:
-                    attribution[q, QUEUE] += samples[first + k].queue_s
-                    attribution[q, PREFILL] += samples[first + k].prefill_s
-                    attribution[q, COLD_START] += samples[first + k].cold_start_s
-                    attribution[q, RETRY] += samples[first + k].retry_s
+                sample = samples[first + k]
+                if sample.ttft_s >= bound:
+                    attribution[q, QUEUE] += sample.queue_s
+                    attribution[q, PREFILL] += sample.prefill_s
+                    attribution[q, COLD_START] += sample.cold_start_s
+                    attribution[q, RETRY] += sample.retry_s
         attribution[q, TIMEOUT] = env.lost_s
         waited = 0.0
         for part in range(TIMEOUT + 1):

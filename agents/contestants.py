@@ -13,13 +13,13 @@ from ..envs.schema.observation import ObservationSpec
 from .artifact.errors import ArtifactError
 from .artifact.runtime import load_artifact
 from .baselines.fixed import FixedParams
-from .baselines.registry import UNIT_SUFFIX, controller_names, make_controller, params_type
+from .baselines.registry import UNIT_SUFFIX, controller_names
 from .episodes import Outcomes
 from .evaluation import MakeController, Progress, play_controllers, play_policy
 from .oracles.foresight import plan_count, play_hindsight
 from .policy import Controller, Policy
 from .trial import Trial
-from .tuning import Reporter, tune
+from .tuning import Reporter, TuningTrials, tune
 from .windows import Window
 
 FORMS: Final = (
@@ -56,10 +56,10 @@ LoadRun: TypeAlias = Callable[[str], TrainedPolicy]
 class Preparation:
     """What a contestant may use to get ready for a trial."""
 
-    training: Callable[[], Trial]
-    """Training windows of the same scenario; loaded only when somebody tunes."""
-    cache_dir: Path | None
-    """Where tuning results are kept."""
+    tuning_trials: Callable[[], TuningTrials]
+    """Windows of the same scenario to tune on; loaded only when somebody tunes."""
+    studies_dir: Path | None
+    """Where tuning studies are kept."""
     reporter: Reporter
 
 
@@ -101,21 +101,16 @@ class TunedController:
 
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
         """Tunes, then plays."""
-        settings: dict[str, Any] = {}
-        params = params_type(self.label)()
-        if len(params_type(self.label).grid(trial.limits)) > 1:
-            tuned = tune(
-                self.label,
-                preparation.training(),
-                cache_dir=preparation.cache_dir,
-                reporter=preparation.reporter,
-            )
-            params, settings = tuned.params, tuned.settings
+        tuned = tune(
+            self.label,
+            preparation.tuning_trials(),
+            studies_dir=preparation.studies_dir,
+            reporter=preparation.reporter,
+        )
+        settings = tuned.choice.settings if tuned.trials else {}
 
         def make(window: Window) -> Controller:
-            return make_controller(
-                self.label, trial.limits, params=params, tick_s=trial.tick_s, seed=window.seed
-            )
+            return tuned.choice.make(trial.site, window.seed)
 
         progress = preparation.reporter.start(self.label, len(trial.windows) * trial.ticks)
         return Performance(((None, play_controllers(trial, [make], progress)[0]),), settings)
@@ -304,6 +299,6 @@ def _fixed(trial: Trial, replicas: int, threshold_steps: int) -> MakeController:
     params = FixedParams(replicas, threshold_steps)
 
     def make(window: Window) -> Controller:
-        return params.make(trial.limits, tick_s=trial.tick_s, seed=window.seed)
+        return params.make(trial.site, seed=window.seed)
 
     return make

@@ -156,7 +156,7 @@ def unkeepable(trial: Trial, progress: Progress = no_progress) -> NDArray[np.flo
     params = FixedParams(most, trial.scenario.gateway.threshold_steps)
 
     def make(window: Window) -> Controller:
-        return params.make(trial.limits, tick_s=trial.tick_s, seed=window.seed)
+        return params.make(trial.site, seed=window.seed)
 
     return play_controllers(easiest, [make], progress)[0].violation_rate
 

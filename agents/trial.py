@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ..envs.scenario import Scenario
 from ..envs.schema.settings import Limits
 from ..envs.workload.request import Requests
+from .baselines.site import Site
+from .scenario_site import scenario_site
 from .windows import Window, WindowError, WindowPlan, plan_windows
 
 
@@ -25,11 +28,15 @@ class Trial:
     requests: tuple[Requests, ...]
     """Offered load of the range, one a round; windows name theirs by number."""
 
+    @cached_property
+    def site(self) -> Site:
+        """What a controller may know."""
+        return scenario_site(self.scenario)
+
     @property
     def limits(self) -> Limits:
         """Replica limits of the cluster."""
-        cluster = self.scenario.cluster
-        return Limits(cluster.min_replicas, cluster.max_replicas)
+        return self.site.limits
 
     @property
     def tick_s(self) -> float:

@@ -1,50 +1,62 @@
 """Chooses a controller's parameters on training windows, so that a comparison with it is fair.
 
-Every candidate of the controller's own grid is played through a few windows of the scenario's
-`train` split, the best third of them through more; never through those that are evaluated. The one
-with the highest mean documented return is taken, the first of equals. A controller at one step a
-tick is tuned as such: what suits jumps does not suit steps. Results are kept on disk under a hash
-of everything they depend on.
+Every controller gets the same budget: so many sets of parameters, drawn by Optuna's tree-structured
+Parzen estimator from the controller's own space (`ControllerParams.suggested`), each played through
+the same windows of the scenario's `train` split; the score is the mean documented return. Where
+faults are on, a controller that leaves the breaker alone gets a constant threshold tuned beside it.
+The best set is taken if it is no worse than the upstream defaults on validation windows, else the
+defaults stay; windows that are evaluated are never looked at. A controller at one step a tick is
+tuned as such: what suits jumps does not suit steps.
+
+Studies are kept on disk, one file a controller and scenario; an interrupted one is gone on with.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+import optuna
+from optuna.samplers import TPESampler
+from optuna.storages import InMemoryStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
 from ..envs.profiles.profile import load_profile
 from ..envs.scenario import Scenario
-from .baselines.registry import ControllerParams, make_controller, params_type
-from .evaluation import MakeController, Progress, no_progress, play_controllers, unkeepable
+from ..envs.schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS
+from .baselines.registry import THRESHOLD_RULES, UNIT_SUFFIX, params_type
+from .baselines.site import Suggest
+from .choice import Choice
+from .evaluation import Progress, no_progress, play_controllers, unkeepable
 from .policy import Controller
 from .trial import Trial, prepare_trial
 from .windows import Window
 
-TUNING_WINDOWS: Final = 16
-"""Training windows the finalists are judged on."""
-SCREENING_WINDOWS: Final = 4
-"""Training windows every candidate is judged on: hopeless ones are the slow ones to simulate."""
-MIN_FINALISTS: Final = 6
-"""Candidates that reach the final, if the grid has as many."""
+TRIALS: Final = 48
+"""Sets of parameters that each controller may try."""
+BATCH: Final = 16
+"""Sets played side by side; the first batch is drawn at random."""
+TUNING_WINDOWS: Final = 8
+"""Windows of each split that a set is judged on."""
 TUNING_SEED: Final = 7_919
-"""Base of the training windows' seeds: one, so that a result can be kept whatever is evaluated."""
+"""Base of the windows' seeds: one, so that a result can be kept whatever is evaluated."""
+_THRESHOLD: Final = "breaker_threshold_steps"
+_JUDGED: Final = "train of the defaults; validation of the defaults, of the best"
 
 _ROOT = Path(__file__).parents[1]
 _SOURCES: Final = (
     "envs/**/*.py",
     "reward/*.py",
     "agents/baselines/*.py",
+    "agents/choice.py",
     "agents/evaluation.py",
     "agents/episodes.py",
+    "agents/scenario_site.py",
     "agents/trial.py",
     "agents/tuning.py",
     "agents/windows.py",
@@ -70,135 +82,175 @@ class SilentReporter:
 
 
 @dataclass(frozen=True)
+class TuningTrials:
+    """What candidates are put through."""
+
+    train: Trial
+    """Where they are searched."""
+    validation: Trial
+    """Where the best is held against the defaults."""
+
+
+@dataclass(frozen=True)
 class Tuned:
-    """The parameters a search has chosen."""
+    """What a search has chosen, and what it achieves: mean documented returns."""
 
-    params: ControllerParams
-    return_mean: float
-    """Mean documented return on the training windows."""
-    candidates: int
-    """How many were tried."""
-    windows: int
-    """On how many training windows."""
-    varied: tuple[str, ...]
-    """Parameters in which the candidates differ."""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What was chosen, as plain data: the parameters in which the candidates differ."""
-        return {name: asdict(self.params)[name] for name in self.varied}  # type: ignore[call-overload]
+    choice: Choice
+    trials: int
+    """Sets of parameters that were tried; 0: there is nothing to tune, and nothing was played."""
+    train: float | None
+    """On training windows."""
+    train_default: float | None
+    """The upstream defaults on the same windows."""
+    validation: float | None
+    """On validation windows; never below the next one."""
+    validation_default: float | None
+    """The upstream defaults there."""
 
 
-def tuning_trial(scenario: Scenario, ticks: int, traces_dir: Path | None) -> Trial:
-    """Training windows of a scenario, as long as the evaluated ones where the range allows.
+def tuning_trials(scenario: Scenario, ticks: int, traces_dir: Path | None) -> TuningTrials:
+    """Windows to tune on, as long as the evaluated ones where the ranges allow.
+
+    Windows that no number of replicas keeps are left out, unless none would remain.
 
     Raises:
-        WindowError: The training range does not hold a single tick.
+        WindowError: A range does not hold a single tick.
         ScenarioError: The traffic cannot be loaded.
     """
-    from_s, to_s = scenario.split_range("train")
+    return TuningTrials(
+        *(_tuning_trial(scenario, split, ticks, traces_dir) for split in ("train", "validation"))
+    )
+
+
+def _tuning_trial(scenario: Scenario, split: str, ticks: int, traces_dir: Path | None) -> Trial:
+    from_s, to_s = scenario.split_range(split)
     fitting = max(int((to_s - from_s) // scenario.control.tick_s), 1)
-    return prepare_trial(
+    trial = prepare_trial(
         scenario,
-        split="train",
+        split=split,
         ticks=min(ticks, fitting),
         windows=TUNING_WINDOWS,
         seed=TUNING_SEED,
         traces_dir=traces_dir,
     )
+    keepable = unkeepable(trial) == 0
+    return trial.keeping(keepable.tolist()) if keepable.any() else trial
 
 
-def tune(name: str, trial: Trial, *, cache_dir: Path | None, reporter: Reporter) -> Tuned:
+def tune(name: str, trials: TuningTrials, *, studies_dir: Path | None, reporter: Reporter) -> Tuned:
     """Chooses the parameters of a controller.
-
-    Training windows that no number of replicas keeps are left out, unless none would remain.
 
     Args:
         name: A name of the registry, with or without `@unit`.
-        trial: Training windows, from `tuning_trial`.
-        cache_dir: Where results are kept; `None`: nowhere.
+        trials: From `tuning_trials`.
+        studies_dir: Where studies are kept; `None`: nowhere.
         reporter: Shows progress.
     """
-    grid = params_type(name).grid(trial.limits)
-    path = None if cache_dir is None else cache_dir / f"{_key(name, grid, trial)}.json"
-    kept = _read(path, len(grid))
-    if kept is None:
-        kept = _search(name, grid, trial, reporter)
-        _write(path, kept)
-    return Tuned(
-        params=grid[kept["choice"]],
-        return_mean=kept["return_mean"],
-        candidates=len(grid),
-        windows=kept["windows"],
-        varied=_varied(grid),
-    )
-
-
-def _varied(grid: tuple[ControllerParams, ...]) -> tuple[str, ...]:
-    """Fields that do not have the same value in every candidate."""
-    contents = [asdict(params) for params in grid]  # type: ignore[call-overload]  # all dataclasses
-    return tuple(
-        name for name in contents[0] if any(c[name] != contents[0][name] for c in contents)
-    )
-
-
-def _search(
-    name: str, grid: tuple[ControllerParams, ...], trial: Trial, reporter: Reporter
-) -> dict[str, Any]:
-    n_windows = len(trial.windows)
-    finalists = min(len(grid), max(MIN_FINALISTS, math.ceil(len(grid) / 3)))
-    runs = n_windows + len(grid) * min(SCREENING_WINDOWS, n_windows) + finalists * n_windows
-    progress = reporter.start(f"tuning {name}", runs * trial.ticks)
-    keepable = unkeepable(trial, progress) == 0
-    if keepable.any():
-        trial = trial.keeping(keepable.tolist())
-    screening = _every(trial, SCREENING_WINDOWS)
-    screened = _returns(name, grid, screening, progress)
-    best_first = sorted(range(len(grid)), key=lambda i: -screened[i])
-    final = sorted(best_first[:finalists])
-    means = _returns(name, [grid[i] for i in final], trial, progress)
-    best = int(np.argmax(means))
-    return {
-        "choice": final[best],
-        "return_mean": float(means[best]),
-        "windows": len(trial.windows),
-    }
-
-
-def _returns(
-    name: str, candidates: Sequence[ControllerParams], trial: Trial, progress: Progress
-) -> NDArray[np.float64]:
-    """Mean documented return of each candidate."""
-    makers = [_maker(name, params, trial) for params in candidates]
-    outcomes = play_controllers(trial, makers, progress)
-    return np.array([outcome.returns.mean() for outcome in outcomes])
-
-
-def _every(trial: Trial, count: int) -> Trial:
-    """So many of the windows, evenly spread."""
-    total = len(trial.windows)
-    chosen = {place * total // count for place in range(min(count, total))}
-    return trial.keeping([i in chosen for i in range(total)])
-
-
-def _maker(name: str, params: ControllerParams, trial: Trial) -> MakeController:
-    def make(window: Window) -> Controller:
-        return make_controller(
-            name, trial.limits, params=params, tick_s=trial.tick_s, seed=window.seed
+    default = Choice(name, params_type(name)())
+    train, validation = trials.train, trials.validation
+    if not _is_tunable(name, train):
+        return Tuned(default, 0, None, None, None, None)
+    study = _study(name, trials, studies_dir)
+    played = _complete(study)
+    judged: list[float] | None = study.user_attrs.get(_JUDGED)
+    windows = (TRIALS - len(played)) * len(train.windows)
+    windows += 0 if judged else len(train.windows) + 2 * len(validation.windows)
+    progress = reporter.start(f"tuning {name}", windows * train.ticks)
+    while len(played) < TRIALS:
+        _next_batch(study, name, train, len(played), progress)
+        played = _complete(study)
+    best = max(played, key=lambda trial: (trial.value or 0.0, -trial.number))
+    found = _suggested(name, FixedTrial(best.params), train)
+    if judged is None:
+        judged = _scores(train, [default], progress) + _scores(
+            validation, [default, found], progress
         )
+        study.set_user_attr(_JUDGED, judged)
+    train_default, *on_validation = judged
+    score = best.value or 0.0
+    is_better = score >= train_default and on_validation[1] >= on_validation[0]
+    return Tuned(
+        choice=found if is_better else default,
+        trials=len(played),
+        train=score if is_better else train_default,
+        train_default=train_default,
+        validation=on_validation[1 if is_better else 0],
+        validation_default=on_validation[0],
+    )
 
-    return make
+
+def _next_batch(
+    study: optuna.Study, name: str, train: Trial, done: int, progress: Progress
+) -> None:
+    """Plays the next sets.
+
+    The draw hangs on how many are done, so an interrupted study goes on as one that was not.
+    """
+    study.sampler = TPESampler(seed=TUNING_SEED + done, n_startup_trials=BATCH)
+    asked = [study.ask() for _ in range(min(BATCH, TRIALS - done))]
+    choices = [_suggested(name, trial, train) for trial in asked]
+    for trial, score in zip(asked, _scores(train, choices, progress), strict=True):
+        study.tell(trial, score)
 
 
-def _key(name: str, grid: tuple[ControllerParams, ...], trial: Trial) -> str:
+def _suggested(name: str, suggest: Suggest, trial: Trial) -> Choice:
+    """Parameters out of the controller's space, and a threshold where it matters."""
+    params = params_type(name).suggested(suggest, trial.site)
+    if not trial.scenario.faults or name.removesuffix(UNIT_SUFFIX) in THRESHOLD_RULES:
+        return Choice(name, params)
+    steps = suggest.suggest_int(_THRESHOLD, MIN_THRESHOLD_STEPS, MAX_THRESHOLD_STEPS)
+    return Choice(name, params, steps)
+
+
+def _is_tunable(name: str, trial: Trial) -> bool:
+    """Whether the controller asks for anything at all."""
+    try:
+        params_type(name).suggested(FixedTrial({}), trial.site)
+    except ValueError:  # it asked, and nothing was there
+        return True
+    return False
+
+
+def _scores(trial: Trial, choices: Sequence[Choice], progress: Progress) -> list[float]:
+    """Mean documented return of each."""
+    makers = [partial(_made, choice, trial) for choice in choices]
+    return [float(o.returns.mean()) for o in play_controllers(trial, makers, progress)]
+
+
+def _made(choice: Choice, trial: Trial, window: Window) -> Controller:
+    return choice.make(trial.site, window.seed)
+
+
+def _study(name: str, trials: TuningTrials, studies_dir: Path | None) -> optuna.Study:
+    """The study of a controller under these trials; one that was interrupted goes on."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage: InMemoryStorage | JournalStorage = InMemoryStorage()
+    if studies_dir is not None:
+        folder = studies_dir / trials.train.scenario.name
+        folder.mkdir(parents=True, exist_ok=True)
+        storage = JournalStorage(JournalFileBackend(str(folder / f"{name}.journal")))
+    study = optuna.create_study(
+        study_name=_key(name, trials), storage=storage, direction="maximize", load_if_exists=True
+    )
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+    return study
+
+
+def _complete(study: optuna.Study) -> list[FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+def _key(name: str, trials: TuningTrials) -> str:
     """A hash of all that the result depends on."""
     digest = hashlib.sha256(code_digest().encode())
-    profile = load_profile(trial.scenario.profile)
-    for part in (name, grid, trial.scenario, profile, trial.ticks, trial.windows):
-        digest.update(repr(part).encode())
-    for requests in trial.requests:
-        for array in (requests.arrival_s, requests.prompt_tokens, requests.output_tokens):
-            digest.update(array.tobytes())
+    scenario = trials.train.scenario
+    digest.update(repr((name, scenario, load_profile(scenario.profile))).encode())
+    for trial in (trials.train, trials.validation):
+        digest.update(repr((trial.ticks, trial.windows)).encode())
+        for requests in trial.requests:
+            for array in (requests.arrival_s, requests.prompt_tokens, requests.output_tokens):
+                digest.update(array.tobytes())
     return digest.hexdigest()
 
 
@@ -210,28 +262,3 @@ def code_digest() -> str:
         digest.update(path.relative_to(_ROOT).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _read(path: Path | None, candidates: int) -> dict[str, Any] | None:
-    """A kept result; `None` where there is none that can be used."""
-    if path is None:
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        usable = 0 <= content["choice"] < candidates and content["windows"] > 0
-        return content if usable and isinstance(content["return_mean"], float) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write(path: Path | None, content: dict[str, Any]) -> None:
-    """Keeps a result; a folder that cannot be written to costs only the time of the next search."""
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(content), encoding="utf-8")
-        partial.replace(path)
-    except OSError:
-        return

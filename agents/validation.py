@@ -179,7 +179,7 @@ def _wandering_trial(
 
 def _at_most(trial: Trial) -> Outcomes:
     def make(window: Window) -> Controller:
-        return AlwaysMaxParams().make(trial.limits, tick_s=trial.tick_s, seed=window.seed)
+        return AlwaysMaxParams().make(trial.site, seed=window.seed)
 
     return play_controllers(trial, [make])[0]
 

@@ -32,7 +32,7 @@ from gatepilot.agents.statistics import Values, compare
 from gatepilot.agents.trial import Trial, prepare_trial
 from gatepilot.agents.tuning import SilentReporter
 from gatepilot.envs.scenario import load_scenario
-from gatepilot.experiments.commands.evaluate import CACHE_DIR
+from gatepilot.experiments.commands.evaluate import STUDIES_DIR
 from gatepilot.experiments.study import StudyPlan, prepare_study, run_study
 from gatepilot.experiments.suites import suite
 
@@ -150,7 +150,7 @@ def no_cheating(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, A
             split="test",
             windows=windows,
             traces_dir=_traces(),
-            cache_dir=CACHE_DIR,
+            studies_dir=STUDIES_DIR,
         )
         results = run_study(plan, prepare_study(plan), SilentReporter()).results
         returns = {row.policy: row.return_mean for row in results.summary}

@@ -27,6 +27,8 @@ from .guardrails.drift import DriftParams
 from .values import (
     DAY_S,
     Age,
+    ColdStart,
+    Count,
     Host,
     Place,
     Port,
@@ -35,6 +37,7 @@ from .values import (
     Seconds,
     Seed,
     Text,
+    ThresholdSteps,
     Ticks,
     Url,
     WithoutBools,
@@ -79,6 +82,22 @@ class EnvoyAdminSection:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class ReplicaSection:
+    """What one replica can do, for controllers that need to know."""
+
+    profile: Text
+    """Serving profile: an id of the catalogue (`gatepilot profiles`) or a JSON file."""
+    cold_start_s: ColdStart | None = None
+    """From order to ready, seconds; `null`: the profile's."""
+    max_num_seqs: Count = 128
+    """Sequences a replica holds at once."""
+    chunk_tokens: Count = 512
+    """Token budget of an iteration."""
+    kv_capacity_tokens: Count | None = None
+    """Tokens its KV cache holds; `null`: the profile's."""
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class IncumbentSection:
     """The controller that is asked beside the policy."""
 
@@ -86,6 +105,11 @@ class IncumbentSection:
     """A name of `agents/baselines`, with `@unit` for steps of one."""
     params: dict[str, Any] = field(default_factory=dict)
     """Its parameters, as in its file; absent ones keep their defaults."""
+    threshold_steps: ThresholdSteps | None = None
+    """Breaker threshold held beside a controller that leaves it alone, in steps of 0.05; `null`:
+    left alone."""
+    replica: ReplicaSection | None = None
+    """What one replica can do; `null`: not known, and controllers that need it refuse."""
     seed: Seed = 0
     """For a controller that draws."""
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from ..envs.schema.settings import Limits
+from ..envs.schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS, Limits
 
 DAY_S: Final = 86_400.0
 P = TypeVar("P")
@@ -90,7 +90,12 @@ Text = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME), AfterValida
 Place = Annotated[Path, BeforeValidator(_place)]
 Age = Annotated[float, BeforeValidator(_not_bool), Field(gt=0, le=36_525 * DAY_S)]
 """A hundred years at most."""
+ColdStart = Annotated[float, BeforeValidator(_not_bool), Field(ge=0, le=DAY_S)]
 Records = Annotated[int, BeforeValidator(_not_bool), Field(ge=100, le=10**9)]
+Count = Annotated[int, BeforeValidator(_not_bool), Field(ge=1, le=10**9)]
+ThresholdSteps = Annotated[
+    int, BeforeValidator(_not_bool), Field(ge=MIN_THRESHOLD_STEPS, le=MAX_THRESHOLD_STEPS)
+]
 Seed = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, lt=2**63)]
 Port = Annotated[int, BeforeValidator(_not_bool), Field(ge=0, le=65_535)]
 Host = Annotated[str, AfterValidator(_loopback)]

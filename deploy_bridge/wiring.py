@@ -16,8 +16,7 @@ from typing import Any
 
 from ..agents.artifact.errors import ArtifactError
 from ..agents.artifact.runtime import ArtifactPolicy, load_artifact
-from ..agents.baselines.registry import ControllerError, make_controller, params_type
-from ..agents.policy import Controller as Incumbent
+from ..agents.baselines.site import ReplicaSpec, Site
 from ..envs.schema.settings import Limits
 from .actuators.actuator import Actuator
 from .actuators.noop import NoopActuator
@@ -29,12 +28,18 @@ from .environment import origin
 from .errors import SettingsError
 from .guardrails.bounds import BoundsParams
 from .guardrails.drift import DriftParams
+from .incumbent import (
+    known_replica,
+    make_incumbent,
+    recorded_incumbent,
+    recorded_replica,
+    replica_content,
+)
 from .loop import LOG, Loop, Parts, SystemClock
 from .metrics.collector import Collector
 from .metrics.exporter import CONTENT_TYPE, BridgeMetrics
 from .pages import Pages, Shown
-from .parameters import parsed
-from .settings import BridgeSettings, IncumbentSection
+from .settings import BridgeSettings
 from .sources import make_sources
 from .status import StatusBoard
 
@@ -77,9 +82,9 @@ def make_head(settings: BridgeSettings, file: str) -> Head:
         drift=settings.guardrails.drift,
         bounds=settings.guardrails.bounds,
     )
-    tick_s = policy.manifest.control_interval_s
     above = origin(file, "incumbent")
-    incumbent = _incumbent(settings.incumbent, settings.limits, tick_s, above)
+    replica = known_replica(settings.incumbent.replica, above)
+    incumbent = make_incumbent(settings.incumbent, _site(settings.limits, policy, replica), above)
     try:
         controller = Controller(params, policy, incumbent)
     except ValueError as error:
@@ -96,6 +101,7 @@ def make_head(settings: BridgeSettings, file: str) -> Head:
         },
         "controller": asdict(params),
         "incumbent": asdict(settings.incumbent),
+        "replica": replica_content(replica),
     }
     sources, fields = make_sources(settings, policy, file)
     remarks = _remarks(settings, policy)
@@ -130,9 +136,8 @@ def recorded_controller(identity: Mapping[str, Any], folder: Path | None = None)
         bounds=BoundsParams(**given["bounds"]),
         lifecycle=given["lifecycle"],
     )
-    section = IncumbentSection(**identity["incumbent"])
-    tick_s = policy.manifest.control_interval_s
-    return Controller(params, policy, _incumbent(section, params.limits, tick_s, "ledger"))
+    site = _site(params.limits, policy, recorded_replica(identity["replica"]))
+    return Controller(params, policy, recorded_incumbent(identity, site))
 
 
 class Bridge:
@@ -223,15 +228,10 @@ def _actuator(lifecycle: Lifecycle) -> Actuator:
             return NoopActuator()
 
 
-def _incumbent(section: IncumbentSection, limits: Limits, tick_s: float, file: str) -> Incumbent:
-    try:
-        kind = params_type(section.controller)
-        params = parsed(kind, section.params, file=file, section="incumbent.params")
-        return make_controller(
-            section.controller, limits, params=params, tick_s=tick_s, seed=section.seed
-        )
-    except ControllerError as error:
-        raise SettingsError(f"{file}: incumbent.controller: {error}") from error
+def _site(limits: Limits, policy: ArtifactPolicy, replica: ReplicaSpec | None) -> Site:
+    """What the incumbent may know; control interval and window are the artifact's."""
+    contract = policy.manifest.contract
+    return Site(limits, contract["control_interval_s"], contract["window_s"], replica=replica)
 
 
 def _remarks(settings: BridgeSettings, policy: ArtifactPolicy) -> tuple[str, ...]:

@@ -12,16 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gatepilot.agents.baselines.fixed import FixedParams
-from gatepilot.agents.baselines.registry import make_controller
 from gatepilot.agents.episodes import Outcomes
 from gatepilot.agents.evaluation import MakeController, play_controllers
 from gatepilot.agents.oracles.phases import SINGLE, Phases, window_phases
 from gatepilot.agents.trial import Trial, prepare_trial
-from gatepilot.agents.tuning import SilentReporter, tune, tuning_trial
+from gatepilot.agents.tuning import SilentReporter, tune, tuning_trials
 from gatepilot.envs.fault_spec import METRIC_KINDS, FaultSpec
 from gatepilot.envs.scenario import Scenario
 from gatepilot.envs.schema.fields import FIELD_INDEX
-from gatepilot.experiments.commands.evaluate import CACHE_DIR
+from gatepilot.experiments.commands.evaluate import STUDIES_DIR
 from gatepilot.experiments.plots import COLORS, drawn
 from gatepilot.experiments.timeline import draw_latency, draw_load
 from gatepilot.reward.slo import Slo
@@ -49,15 +48,13 @@ def picture(scenario: Scenario, feasible: Mapping[str, Any]) -> tuple[str, str]:
     )
     hpa = tune(
         "hpa",
-        tuning_trial(scenario, trial.ticks, traces),
-        cache_dir=CACHE_DIR,
+        tuning_trials(scenario, trial.ticks, traces),
+        studies_dir=STUDIES_DIR,
         reporter=SilentReporter(),
-    ).params
+    ).choice
     makers: dict[str, MakeController] = {
-        "best_fixed": lambda w: fixed.make(trial.limits, tick_s=trial.tick_s, seed=w.seed),
-        "hpa": lambda w: make_controller(
-            "hpa", trial.limits, params=hpa, tick_s=trial.tick_s, seed=w.seed
-        ),
+        "best_fixed": lambda w: fixed.make(trial.site, seed=w.seed),
+        "hpa": lambda w: hpa.make(trial.site, w.seed),
     }
     played = play_controllers(trial, list(makers.values()))
     phases = [window_phases(trial, window) for window in trial.windows]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..agents.baselines.registry import make_controller
+from ..agents.scenario_site import scenario_site
 from ..envs.episodes import (
     draw_faults,
     draw_metric_faults,
@@ -120,7 +121,7 @@ def simulate_controlled(
     """
     limits = Limits(scenario.cluster.min_replicas, scenario.cluster.max_replicas)
     control = scenario.control
-    controller = make_controller(policy, limits, tick_s=control.tick_s, seed=seed)
+    controller = make_controller(policy, scenario_site(scenario), seed=seed)
     params = engine_params(scenario)
     rng = np.random.default_rng(seed)
     engine = Engine(

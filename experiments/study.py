@@ -12,7 +12,7 @@ from ..agents.contestants import Contestant, Preparation
 from ..agents.episodes import Episode, Outcomes, episodes_of
 from ..agents.evaluation import unkeepable
 from ..agents.trial import Trial, prepare_trial
-from ..agents.tuning import Reporter, tuning_trial
+from ..agents.tuning import Reporter, TuningTrials, tuning_trials
 from ..envs.scenario import Scenario
 from .results import GatedOut, Results, pair_up, summarise
 
@@ -33,8 +33,8 @@ class StudyPlan:
     """Of windows, traffic, faults and intervals."""
     traces_dir: Path | None = None
     """Folder of the traces; where one is absent a workload model stands in."""
-    cache_dir: Path | None = None
-    """Where tuning results are kept; `None`: nowhere."""
+    studies_dir: Path | None = None
+    """Where tuning studies are kept; `None`: nowhere."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def run_study(plan: StudyPlan, trials: Sequence[Trial], reporter: Reporter) -> S
     for trial in kept:
         name = trial.scenario.name
         training = _Training(trial, plan)
-        preparation = Preparation(training, plan.cache_dir, reporter)
+        preparation = Preparation(training, plan.studies_dir, reporter)
         for contestant in plan.contestants:
             performance = contestant.play(trial, preparation)
             if performance.settings:
@@ -120,18 +120,18 @@ def run_study(plan: StudyPlan, trials: Sequence[Trial], reporter: Reporter) -> S
 
 
 class _Training:
-    """The training windows of one scenario, loaded when first asked for."""
+    """The windows to tune on of one scenario, loaded when first asked for."""
 
     def __init__(self, trial: Trial, plan: StudyPlan) -> None:
         self._trial = trial
         self._plan = plan
 
-    def __call__(self) -> Trial:
+    def __call__(self) -> TuningTrials:
         return self._training
 
     @cached_property
-    def _training(self) -> Trial:
-        return tuning_trial(self._trial.scenario, self._trial.ticks, self._plan.traces_dir)
+    def _training(self) -> TuningTrials:
+        return tuning_trials(self._trial.scenario, self._trial.ticks, self._plan.traces_dir)
 
 
 def _gate(trial: Trial, reporter: Reporter) -> tuple[Trial, list[GatedOut]]:

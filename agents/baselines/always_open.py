@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...envs.schema.settings import MIN_THRESHOLD_STEPS, GatewaySettings, Limits
+from ...envs.schema.settings import MIN_THRESHOLD_STEPS, GatewaySettings
 from ...envs.schema.snapshot import MetricsSnapshot
+from .site import Site, Suggest
 
 
 @dataclass(frozen=True, slots=True)
 class AlwaysOpenParams:
     """Nothing to set."""
 
-    def make(self, limits: Limits, *, tick_s: float, seed: int) -> AlwaysOpen:
+    def make(self, site: Site, *, seed: int) -> AlwaysOpen:
         """A controller for one episode; nothing plays a part."""
-        del limits, tick_s, seed
+        del site, seed
         return AlwaysOpen()
 
     @classmethod
-    def grid(cls, limits: Limits) -> tuple[AlwaysOpenParams, ...]:
+    def suggested(cls, suggest: Suggest, site: Site) -> AlwaysOpenParams:
         """Itself: nothing to tune."""
-        del limits
-        return (cls(),)
+        del suggest, site
+        return cls()
 
 
 @dataclass(frozen=True, slots=True)

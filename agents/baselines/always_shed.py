@@ -11,22 +11,23 @@ from dataclasses import dataclass, replace
 
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
+from .site import Site, Suggest
 
 
 @dataclass(frozen=True, slots=True)
 class AlwaysShedParams:
     """Nothing to set."""
 
-    def make(self, limits: Limits, *, tick_s: float, seed: int) -> AlwaysShed:
-        """A controller for one episode; neither tick nor seed plays a part."""
-        del tick_s, seed
-        return AlwaysShed(limits)
+    def make(self, site: Site, *, seed: int) -> AlwaysShed:
+        """A controller for one episode; the seed plays no part."""
+        del seed
+        return AlwaysShed(site.limits)
 
     @classmethod
-    def grid(cls, limits: Limits) -> tuple[AlwaysShedParams, ...]:
+    def suggested(cls, suggest: Suggest, site: Site) -> AlwaysShedParams:
         """Itself: nothing to tune."""
-        del limits
-        return (cls(),)
+        del suggest, site
+        return cls()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...envs.schema.settings import GatewaySettings, Limits
+from ...envs.schema.settings import GatewaySettings
 from ...envs.schema.snapshot import MetricsSnapshot
+from .site import Site, Suggest
 
 
 @dataclass(frozen=True, slots=True)
 class DoNothingParams:
     """Nothing to set."""
 
-    def make(self, limits: Limits, *, tick_s: float, seed: int) -> DoNothing:
+    def make(self, site: Site, *, seed: int) -> DoNothing:
         """A controller for one episode; nothing plays a part."""
-        del limits, tick_s, seed
+        del site, seed
         return DoNothing()
 
     @classmethod
-    def grid(cls, limits: Limits) -> tuple[DoNothingParams, ...]:
+    def suggested(cls, suggest: Suggest, site: Site) -> DoNothingParams:
         """Itself: nothing to tune."""
-        del limits
-        return (cls(),)
+        del suggest, site
+        return cls()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ...envs.schema.settings import START_THRESHOLD_STEPS, GatewaySettings, Limits
+from ...envs.schema.settings import (
+    MAX_THRESHOLD_STEPS,
+    MIN_THRESHOLD_STEPS,
+    START_THRESHOLD_STEPS,
+    GatewaySettings,
+    Limits,
+)
 from ...envs.schema.snapshot import MetricsSnapshot
+from .site import Site, Suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +37,19 @@ class FixedParams:
         """
         GatewaySettings(1 if self.replicas is None else self.replicas, self.threshold_steps)
 
-    def make(self, limits: Limits, *, tick_s: float, seed: int) -> Fixed:
-        """A controller for one episode; neither tick nor seed plays a part."""
-        del tick_s, seed
-        return Fixed(self, limits)
+    def make(self, site: Site, *, seed: int) -> Fixed:
+        """A controller for one episode; the seed plays no part."""
+        del seed
+        return Fixed(self, site.limits)
 
     @classmethod
-    def grid(cls, limits: Limits) -> tuple[FixedParams, ...]:
-        """Every allowed number of replicas at the default threshold."""
-        return tuple(cls(n) for n in range(limits.min_replicas, limits.max_replicas + 1))
+    def suggested(cls, suggest: Suggest, site: Site) -> FixedParams:
+        """Any allowed number of replicas, and any threshold."""
+        replicas = suggest.suggest_int(
+            "replicas", site.limits.min_replicas, site.limits.max_replicas
+        )
+        steps = suggest.suggest_int("threshold_steps", MIN_THRESHOLD_STEPS, MAX_THRESHOLD_STEPS)
+        return cls(replicas, steps)
 
 
 @dataclass(frozen=True, slots=True)

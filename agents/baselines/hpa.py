@@ -49,17 +49,21 @@ from .hpa_replicas import (
     total_replicas,
     utilization_replicas,
 )
+from .site import Site, Suggest
 
 Metric = Literal["cpu", "outstanding", "kv"]
 """CPU utilisation, running plus waiting requests per replica, KV-cache usage."""
 
 _MILLI: Final = 1000
 _MILLI_DECIMALS: Final = 6
-_GRID: Final[dict[Metric, tuple[float, ...]]] = {
-    "cpu": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    "outstanding": (2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0),
-    "kv": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+_TARGETS: Final[dict[Metric, tuple[float, float]]] = {
+    "cpu": (0.2, 1.0),
+    "outstanding": (1.0, 192.0),
+    "kv": (0.05, 0.95),
 }
+"""Targets a search may try."""
+_LONGEST_WINDOW_S: Final = 600.0
+"""Longest stabilisation window on the way down a search may try: twice upstream's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +120,23 @@ class HpaParams:
             )
             raise ValueError(msg)
 
-    def make(self, limits: Limits, *, tick_s: float, seed: int) -> Hpa:
-        """A controller for one episode; `seed` plays no part."""
+    def make(self, site: Site, *, seed: int) -> Hpa:
+        """A controller for one episode; the seed plays no part."""
         del seed
-        return Hpa(self, limits, tick_s)
+        return Hpa(self, site.limits, site.tick_s)
 
     @classmethod
-    def grid(cls, limits: Limits) -> tuple[HpaParams, ...]:
-        """What a tuning search may try: one metric, each of its targets."""
-        del limits
-        return tuple(
-            cls(metrics=(MetricTarget(metric, target),))
-            for metric, targets in _GRID.items()
-            for target in targets
-        )
+    def suggested(cls, suggest: Suggest, site: Site) -> HpaParams:
+        """One metric and its target; with `spec.behavior` or without."""
+        metric: Metric = suggest.suggest_categorical("metric", list(get_args(Metric)))
+        low, high = _TARGETS[metric]
+        target = suggest.suggest_float(f"{metric}_target", low, high, log=True)
+        behavior = None
+        if suggest.suggest_categorical("has_behavior", [False, True]):
+            window_s = suggest.suggest_float("down_window_s", 0.0, _LONGEST_WINDOW_S)
+            down = replace(HpaBehavior().down, window_s=window_s)
+            behavior = HpaBehavior(down=down)
+        return cls(metrics=(MetricTarget(metric, target),), behavior=behavior)
 
 
 @dataclass(slots=True)

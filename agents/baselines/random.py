@@ -14,22 +14,22 @@ import numpy as np
 from ...envs.schema.action import STEPS
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
+from .site import Site, Suggest
 
 
 @dataclass(frozen=True, slots=True)
 class RandomParams:
     """Nothing to set."""
 
-    def make(self, limits: Limits, *, tick_s: float, seed: int) -> Random:
-        """A controller for one episode, deterministic in `seed`; the tick plays no part."""
-        del tick_s
-        return Random(limits, np.random.default_rng(seed))
+    def make(self, site: Site, *, seed: int) -> Random:
+        """A controller for one episode, deterministic in `seed`."""
+        return Random(site.limits, np.random.default_rng(seed))
 
     @classmethod
-    def grid(cls, limits: Limits) -> tuple[RandomParams, ...]:
+    def suggested(cls, suggest: Suggest, site: Site) -> RandomParams:
         """Itself: nothing to tune."""
-        del limits
-        return (cls(),)
+        del suggest, site
+        return cls()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Final, Protocol, Self
 
-from ...envs.schema.settings import Limits
 from ..policy import Controller
 from .always_max import AlwaysMaxParams
 from .always_open import AlwaysOpenParams
 from .always_shed import AlwaysShedParams
 from .do_nothing import DoNothingParams
 from .fixed import FixedParams
+from .held_threshold import HeldThreshold
 from .hpa import HpaParams
 from .random import RandomParams
+from .site import Site, Suggest
 from .unit import Unit
 
 
@@ -24,13 +25,17 @@ class ControllerError(ValueError):
 class ControllerParams(Protocol):
     """A frozen dataclass with a controller's parameters; every default is usable."""
 
-    def make(self, limits: Limits, *, tick_s: float, seed: int) -> Controller:
-        """A fresh controller for one episode of one gateway."""
+    def make(self, site: Site, *, seed: int) -> Controller:
+        """A fresh controller for one episode of one gateway.
+
+        Raises:
+            SiteError: It needs more than is known of the site.
+        """
         ...
 
     @classmethod
-    def grid(cls, limits: Limits) -> tuple[Self, ...]:
-        """The parameters that a tuning search may try under these limits."""
+    def suggested(cls, suggest: Suggest, site: Site) -> Self:
+        """Parameters that a tuning search may try next; what asks for nothing has none to tune."""
         ...
 
 
@@ -44,6 +49,9 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
     "random": RandomParams,
 }
 """Name to parameters."""
+
+THRESHOLD_RULES: Final = frozenset({"always_open", "fixed", "random"})
+"""Those that set the breaker's threshold themselves; the others leave it alone."""
 
 UNIT_SUFFIX: Final = "@unit"
 """Asks for the controller restricted to steps of one."""
@@ -71,28 +79,35 @@ def params_type(name: str) -> type[ControllerParams]:
 
 def make_controller(
     name: str,
-    limits: Limits,
+    site: Site,
     *,
     params: ControllerParams | None = None,
-    tick_s: float = 15.0,
+    threshold_steps: int | None = None,
     seed: int = 0,
 ) -> Controller:
     """Makes a controller for one episode of one gateway.
 
     Args:
         name: A name of `BASELINES`, with `@unit` for steps of one.
-        limits: Replica limits of the cluster.
+        site: What is known of the cluster.
         params: The controller's parameters; `None`: its defaults.
-        tick_s: Seconds between two calls of `decide`.
+        threshold_steps: Breaker threshold held beside a controller that leaves it alone; `None`:
+            left alone.
         seed: For the controllers that draw.
 
     Raises:
-        ControllerError: An unknown name, or parameters of another controller.
+        ControllerError: An unknown name, parameters of another controller, or a threshold for one
+            that sets it itself.
+        SiteError: It needs more than is known of the site.
     """
     expected = params_type(name)
     chosen = expected() if params is None else params
     if not isinstance(chosen, expected):
         msg = f"controller {name!r} takes {expected.__name__}, got {type(chosen).__name__}"
         raise ControllerError(msg)
-    controller = chosen.make(limits, tick_s=tick_s, seed=seed)
-    return Unit(controller, limits) if name.endswith(UNIT_SUFFIX) else controller
+    controller = chosen.make(site, seed=seed)
+    if threshold_steps is not None:
+        if name.removesuffix(UNIT_SUFFIX) in THRESHOLD_RULES:
+            raise ControllerError(f"controller {name!r} sets the threshold itself")
+        controller = HeldThreshold(controller, threshold_steps)
+    return Unit(controller, site.limits) if name.endswith(UNIT_SUFFIX) else controller

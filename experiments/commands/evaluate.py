@@ -21,8 +21,8 @@ from ..suites import SUITES
 from ..tables import check_table
 from ..terminal import gated_line, print_study
 
-CACHE_DIR = Path.home() / ".cache" / "gatepilot" / "tuning"
-"""Where tuned settings are kept unless said otherwise."""
+STUDIES_DIR = Path.home() / ".cache" / "gatepilot" / "studies"
+"""Where tuning studies are kept unless said otherwise."""
 NOTHING_JUDGED = 1
 """Exit code where not one window could be played."""
 
@@ -107,20 +107,20 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs, for run:ID.")] = Path(
         "runs"
     ),
-    cache: Annotated[
+    studies: Annotated[
         Path,
         typer.Option(
             metavar="DIR",
-            envvar="GATEPILOT_CACHE",
-            show_default="~/.cache/gatepilot/tuning",
-            help="Where tuned settings are kept.",
+            envvar="GATEPILOT_STUDIES",
+            show_default="~/.cache/gatepilot/studies",
+            help="Where tuning studies are kept, to be gone on with.",
         ),
-    ] = CACHE_DIR,
+    ] = STUDIES_DIR,
 ) -> None:
     """Compare policies and baselines over the same windows, with intervals.
 
     Controllers are tuned first, on training windows of the same scenario, each at its own step
-    size. Ends with 1 if no window could be played.
+    size and with the same budget. Ends with 1 if no window could be played.
 
     Example: gatepilot evaluate --policy hpa --policy best_fixed --scenario azure70b
     """
@@ -149,7 +149,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
         ticks=ticks,
         seed=seed,
         traces_dir=traces,
-        cache_dir=cache,
+        studies_dir=studies,
     )
     study = conduct(plan, prepare_study(plan))
     if out is not None:

@@ -34,9 +34,9 @@ class IncumbentChoice:
         """A fresh one for a trial's gateway."""
         return make_controller(
             self.name,
-            trial.limits,
+            trial.site,
             params=self.params,
-            tick_s=trial.tick_s,
+            threshold_steps=self.section.threshold_steps,
             seed=self.section.seed,
         )
 

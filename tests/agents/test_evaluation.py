@@ -32,7 +32,7 @@ def trial(small: Scenario) -> Trial:
 
 
 def maker(trial: Trial, name: str) -> MakeController:
-    return lambda window: make_controller(name, trial.limits, seed=window.seed)
+    return lambda window: make_controller(name, trial.site, seed=window.seed)
 
 
 def equal(first: Outcomes, second: Outcomes) -> bool:

@@ -37,7 +37,7 @@ def busy(small: Scenario) -> Scenario:
 
 
 def maker(trial: Trial, name: str, params: ControllerParams | None = None) -> MakeController:
-    return lambda window: make_controller(name, trial.limits, params=params, seed=window.seed)
+    return lambda window: make_controller(name, trial.site, params=params, seed=window.seed)
 
 
 def returns(scenario: Scenario, faults: tuple[FaultSpec, ...]) -> dict[str, float]:

@@ -16,6 +16,7 @@ import yaml
 
 from gatepilot.agents.baselines.hpa import HpaParams, MetricTarget
 from gatepilot.agents.baselines.registry import make_controller
+from gatepilot.agents.baselines.site import Site
 from gatepilot.deploy_bridge.controller import Controller, ControllerParams
 from gatepilot.deploy_bridge.metrics.catalogue_params import CatalogueParams
 from gatepilot.deploy_bridge.metrics.queries import catalogue
@@ -65,7 +66,7 @@ BLIND = reading(Problem("stale", "gateway_up", "the target is down"))
 def hpa(limits: Limits = LIMITS, tick_s: float = TICK_S) -> Any:  # noqa: ANN401
     """The incumbent of most tests: eight outstanding requests a replica."""
     params = HpaParams(metrics=(MetricTarget("outstanding", 8.0),))
-    return make_controller("hpa", limits, params=params, tick_s=tick_s)
+    return make_controller("hpa", Site(limits, tick_s), params=params)
 
 
 def make_bridge_controller(policy: SealedPolicy, **changes: Any) -> Controller:  # noqa: ANN401

@@ -89,7 +89,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     """Commands, run from an empty folder, that see none of the user's traces and caches."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GATEPILOT_TRACES", raising=False)
-    monkeypatch.setenv("GATEPILOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GATEPILOT_STUDIES", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
     return Cli(capfd)
 

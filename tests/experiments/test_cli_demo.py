@@ -135,7 +135,7 @@ def test_a_folder_of_somebody_else_is_refused_before_the_training(cli: Cli, tmp_
 
 def constant(trial: Trial, replicas: int) -> MakeController:
     params = FixedParams(replicas)
-    return lambda window: make_controller("fixed", trial.limits, params=params, seed=window.seed)
+    return lambda window: make_controller("fixed", trial.site, params=params, seed=window.seed)
 
 
 def test_the_shipped_scenario_can_be_kept_and_no_constant_suits_all_of_it() -> None:

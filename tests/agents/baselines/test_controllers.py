@@ -1,16 +1,20 @@
 """The simple controllers, the restriction to steps of one, and finding them by name."""
 
+import json
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import FrozenInstanceError, is_dataclass, replace
+from dataclasses import FrozenInstanceError, asdict, is_dataclass, replace
 
+import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.hpa import Hpa, HpaParams
 from gatepilot.agents.baselines.registry import (
     BASELINES,
+    THRESHOLD_RULES,
     controller_names,
     make_controller,
     params_type,
@@ -20,7 +24,10 @@ from gatepilot.envs.schema.fields import FIELDS
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
+from .suggesting import RandomSuggest, site
+
 LIMITS = Limits(2, 12)
+SITE = site(LIMITS)
 START = GatewaySettings(4, 10)
 NOTHING = MetricsSnapshot(replicas_requested=4, breaker_threshold=0.5)
 BUSY = replace(
@@ -34,7 +41,7 @@ BUSY = replace(
 
 
 def after(name: str, settings: GatewaySettings = START) -> GatewaySettings:
-    return make_controller(name, LIMITS).decide(BUSY, settings)
+    return make_controller(name, SITE).decide(BUSY, settings)
 
 
 def test_the_names_are_the_agreed_ones() -> None:
@@ -67,7 +74,7 @@ def test_what_the_constant_ones_set() -> None:
     ],
 )
 def test_fixed(params: FixedParams, settings: GatewaySettings, expected: GatewaySettings) -> None:
-    assert make_controller("fixed", LIMITS, params=params).decide(BUSY, settings) == expected
+    assert make_controller("fixed", SITE, params=params).decide(BUSY, settings) == expected
 
 
 def test_fixed_refuses_what_no_gateway_should_get() -> None:
@@ -77,23 +84,29 @@ def test_fixed_refuses_what_no_gateway_should_get() -> None:
         FixedParams(4, 0)
 
 
-def test_the_grid_of_fixed_is_every_allowed_size_at_the_default_threshold() -> None:
-    assert FixedParams.grid(LIMITS) == tuple(FixedParams(n, 10) for n in range(2, 13))
+def test_fixed_may_be_tuned_to_every_allowed_size_and_threshold() -> None:
+    suggest = RandomSuggest(np.random.default_rng(0))
+    seen = set()
+    for _ in range(1500):
+        suggest.asked.clear()
+        seen.add(FixedParams.suggested(suggest, SITE))
+    assert {params.replicas for params in seen} == set(range(2, 13))
+    assert {params.threshold_steps for params in seen} == set(range(1, 20))
 
 
 def test_random_is_uniform_over_the_nine_actions_and_deterministic_in_its_seed() -> None:
     middle = GatewaySettings(6, 10)
-    controller = make_controller("random", LIMITS, seed=3)
+    controller = make_controller("random", SITE, seed=3)
     seen = Counter(controller.decide(BUSY, middle) for _ in range(9000))
     assert len(seen) == 9
     assert all(abs(s.replicas - 6) <= 1 and abs(s.threshold_steps - 10) <= 1 for s in seen)
     assert min(seen.values()) > 850  # 1000 expected, standard deviation 30
-    again = make_controller("random", LIMITS, seed=3)
+    again = make_controller("random", SITE, seed=3)
     assert Counter(again.decide(BUSY, middle) for _ in range(9000)) == seen
 
 
 def test_random_stays_within_the_bounds() -> None:
-    controller, settings = make_controller("random", LIMITS, seed=0), START
+    controller, settings = make_controller("random", SITE, seed=0), START
     for _ in range(500):
         settings = controller.decide(BUSY, settings)
         assert LIMITS.clip(settings.replicas) == settings.replicas
@@ -118,7 +131,7 @@ def test_unit_keeps_the_bounds() -> None:
 
 @pytest.mark.parametrize("name", controller_names())
 def test_unit_never_moves_more_than_one_step(name: str) -> None:
-    controller, settings = make_controller(f"{name}@unit", LIMITS, seed=1), GatewaySettings(7, 10)
+    controller, settings = make_controller(f"{name}@unit", SITE, seed=1), GatewaySettings(7, 10)
     for tick in range(60):
         busy = replace(BUSY, cpu_utilization=0.1 * (tick % 15), replicas_ready=settings.replicas)
         following = controller.decide(busy, settings)
@@ -133,8 +146,8 @@ def test_unit_never_moves_more_than_one_step(name: str) -> None:
 @pytest.mark.parametrize("name", controller_names())
 def test_every_controller_holds_where_nothing_is_known(name: str) -> None:
     """What a rule reads is missing, so it does what it does without reading."""
-    blind = make_controller(name, LIMITS, seed=5).decide(NOTHING, START)
-    full = make_controller(name, LIMITS, seed=5).decide(BUSY, START)
+    blind = make_controller(name, SITE, seed=5).decide(NOTHING, START)
+    full = make_controller(name, SITE, seed=5).decide(BUSY, START)
     assert blind == (START if name == "hpa" else full)
 
 
@@ -144,29 +157,53 @@ def test_every_controller_makes_valid_settings_from_every_single_gap(name: str) 
     for field in FIELDS:
         if not field.nullable:
             continue
-        controller = make_controller(name, LIMITS)
+        controller = make_controller(name, SITE)
         gappy = replace(everything, **{field.name: None})  # type: ignore[arg-type]
         settings = controller.decide(gappy, START)
         assert LIMITS.clip(settings.replicas) == settings.replicas
 
 
 @pytest.mark.parametrize("name", controller_names())
-def test_parameters_are_frozen_hashable_and_have_a_grid_of_their_own_type(name: str) -> None:
+def test_parameters_are_frozen_and_hashable(name: str) -> None:
     kind = params_type(name)
     params = kind()
     assert is_dataclass(params)
     assert hash(params) == hash(kind())
     with pytest.raises((FrozenInstanceError, TypeError, AttributeError)):
         setattr(params, "anything", 1)  # noqa: B010  # frozen means: not even so
-    grid = kind.grid(LIMITS)
-    assert grid
-    assert all(isinstance(point, kind) for point in grid)
-    for point in grid:
-        point.make(LIMITS, tick_s=15.0, seed=0).decide(BUSY, START)
+
+
+@pytest.mark.parametrize("name", controller_names())
+def test_whatever_is_suggested_decides_and_comes_back_from_plain_content(name: str) -> None:
+    kind = params_type(name)
+    adapter = TypeAdapter(kind)
+    for seed in range(40):
+        params = kind.suggested(RandomSuggest(np.random.default_rng(seed)), SITE)
+        assert isinstance(params, kind)
+        settings = make_controller(name, SITE, params=params).decide(BUSY, START)
+        assert LIMITS.clip(settings.replicas) == settings.replicas
+        content = json.dumps(asdict(params))  # type: ignore[call-overload]  # all dataclasses
+        assert adapter.validate_json(content, strict=True) == params
+
+
+@pytest.mark.parametrize("name", sorted(set(controller_names()) - THRESHOLD_RULES))
+def test_a_threshold_is_held_beside_whoever_leaves_it_alone(name: str) -> None:
+    alone = make_controller(name, SITE).decide(BUSY, START)
+    assert alone.threshold_steps == START.threshold_steps
+    held = make_controller(name, SITE, threshold_steps=4).decide(BUSY, START)
+    assert held == replace(alone, threshold_steps=4)
+    unit = make_controller(f"{name}@unit", SITE, threshold_steps=4).decide(BUSY, START)
+    assert unit.threshold_steps == START.threshold_steps - 1
+
+
+@pytest.mark.parametrize("name", sorted(THRESHOLD_RULES))
+def test_no_threshold_is_held_beside_whoever_sets_it(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' sets the threshold itself"):
+        make_controller(name, SITE, threshold_steps=4)
 
 
 def test_every_call_makes_a_controller_with_a_state_of_its_own() -> None:
-    first, second = make_controller("hpa", LIMITS), make_controller("hpa", LIMITS)
+    first, second = make_controller("hpa", SITE), make_controller("hpa", SITE)
     assert isinstance(first, Hpa)
     assert isinstance(second, Hpa)
     first.decide(BUSY, START)
@@ -175,7 +212,7 @@ def test_every_call_makes_a_controller_with_a_state_of_its_own() -> None:
 
 
 def test_parameters_and_tick_reach_the_controller() -> None:
-    controller = make_controller("hpa@unit", LIMITS, params=HpaParams(sync_s=30.0), tick_s=5.0)
+    controller = make_controller("hpa@unit", site(LIMITS, 5.0), params=HpaParams(sync_s=30.0))
     assert isinstance(controller, Unit)
     assert isinstance(controller.inner, Hpa)
     assert (controller.inner.params.sync_s, controller.inner.tick_s) == (30.0, 5.0)
@@ -198,12 +235,12 @@ def test_parameters_and_tick_reach_the_controller() -> None:
 )
 def test_an_unknown_name_is_refused_with_near_matches(name: str, hint: str) -> None:
     with pytest.raises(ValueError, match=hint):
-        make_controller(name, LIMITS)
+        make_controller(name, SITE)
 
 
 def test_parameters_of_another_controller_are_refused() -> None:
     with pytest.raises(ValueError, match="'fixed' takes FixedParams, got HpaParams"):
-        make_controller("fixed", LIMITS, params=HpaParams())
+        make_controller("fixed", SITE, params=HpaParams())
 
 
 def test_every_docstring_gives_formula_regimes_and_source() -> None:

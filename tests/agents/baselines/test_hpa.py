@@ -8,7 +8,6 @@ import pytest
 from gatepilot.agents.baselines.hpa import (
     Hpa,
     HpaParams,
-    Metric,
     MetricTarget,
     metric_replicas,
 )
@@ -21,6 +20,7 @@ from gatepilot.agents.baselines.hpa_behavior import (
     behaved_size,
 )
 from gatepilot.agents.baselines.hpa_replicas import Pod, Tolerance, utilization_replicas
+from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
@@ -44,7 +44,7 @@ CPU, KV, OUTSTANDING = (
 
 
 def hpa(*metrics: MetricTarget, limits: Limits = LIMITS, tick_s: float = 15.0) -> Hpa:
-    return HpaParams(metrics=metrics).make(limits, tick_s=tick_s, seed=0)
+    return HpaParams(metrics=metrics).make(Site(limits, tick_s), seed=0)
 
 
 def size_after(controller: Hpa, replicas: int = 4, **changes: float | None) -> int:
@@ -240,18 +240,6 @@ def test_an_up_window_takes_the_smallest_recent_wish() -> None:
 # --- parameters ---------------------------------------------------------------------------------
 
 
-def test_the_grid_is_one_metric_at_each_of_its_targets() -> None:
-    grid = HpaParams.grid(LIMITS)
-    assert all(len(params.metrics) == 1 and params.behavior is None for params in grid)
-    targets: dict[Metric, list[float]] = {"cpu": [], "outstanding": [], "kv": []}
-    for params in grid:
-        targets[params.metrics[0].metric].append(params.metrics[0].target)
-    assert (min(targets["cpu"]), max(targets["cpu"])) == (0.3, 0.9)
-    assert (min(targets["outstanding"]), max(targets["outstanding"])) == (2, 128)
-    assert (min(targets["kv"]), max(targets["kv"])) == (0.1, 0.9)
-    assert len(set(grid)) == len(grid)
-
-
 def test_the_default_is_upstreams_80_percent_cpu_without_behavior() -> None:
     assert HpaParams() == HpaParams((MetricTarget("cpu", 0.8),), None, Tolerance(0.1, 0.1), 15.0)
 
@@ -270,6 +258,6 @@ def test_what_could_never_act_is_refused() -> None:
     with pytest.raises(ValueError, match=r"sync_s 0\.0"):
         HpaParams(sync_s=0.0)
     with pytest.raises(ValueError, match=r"tick_s is 0\.0"):
-        HpaParams().make(LIMITS, tick_s=0.0, seed=0)
+        HpaParams().make(Site(LIMITS, 0.0), seed=0)
     with pytest.raises(ValueError, match="without a policy"):
         ScalingRules(0.0, ())

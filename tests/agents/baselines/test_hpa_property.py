@@ -22,6 +22,7 @@ from gatepilot.agents.baselines.hpa_replicas import (
     average_value_replicas,
     utilization_replicas,
 )
+from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
@@ -225,7 +226,7 @@ def reference(history: History) -> list[int]:
 
 def controlled(history: History) -> list[int]:
     params = HpaParams(metrics=history.metrics, behavior=history.behavior)
-    controller = params.make(history.limits, tick_s=history.tick_s, seed=0)
+    controller = params.make(Site(history.limits, history.tick_s), seed=0)
     in_force, sizes = GatewaySettings(history.start), []
     for tick in history.ticks:
         in_force = controller.decide(snapshot_of(tick, in_force.replicas), in_force)

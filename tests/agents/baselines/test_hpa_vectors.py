@@ -16,6 +16,7 @@ from gatepilot.agents.baselines.hpa_replicas import (
     total_replicas,
     utilization_replicas,
 )
+from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
@@ -71,7 +72,7 @@ def test_history(vector: dict[str, Any]) -> None:
         behavior=HpaBehavior() if vector["behavior"] else None,
         sync_s=vector["sync_s"],
     )
-    controller = params.make(Limits(*vector["limits"]), tick_s=vector["tick_s"], seed=0)
+    controller = params.make(Site(Limits(*vector["limits"]), vector["tick_s"]), seed=0)
     settings = GatewaySettings(vector["start"], 7)
     sizes = []
     for total in vector["totals"]:

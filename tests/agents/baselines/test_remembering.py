@@ -16,12 +16,14 @@ from gatepilot.agents.policy import Controller, Remembering
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
+from .suggesting import site
+
 LIMITS = Limits(1, 12)
 OUTSTANDING = (MetricTarget("outstanding", 4.0),)
 
 
 def made(name: str, params: ControllerParams | None, seed: int = 7) -> Controller:
-    return make_controller(name, LIMITS, params=params, tick_s=5.0, seed=seed)
+    return make_controller(name, site(LIMITS, 5.0), params=params, seed=seed)
 
 
 def decided(controller: Controller, loads: list[float], settings: GatewaySettings) -> list[object]:

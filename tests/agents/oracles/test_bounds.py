@@ -30,7 +30,7 @@ def busy(small: Scenario) -> Scenario:
 
 
 def fixed(trial: Trial, replicas: int, steps: int) -> MakeController:
-    return lambda window: FixedParams(replicas, steps).make(trial.limits, tick_s=15.0, seed=0)
+    return lambda window: FixedParams(replicas, steps).make(trial.site, seed=0)
 
 
 def test_hindsight_is_cheaper_than_all_replicas_and_breaks_no_more(small: Scenario) -> None:

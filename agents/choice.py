@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .baselines.registry import ControllerParams, make_controller
+from .baselines.registry import ControllerParams, make_controller, params_type
 from .baselines.site import Site
 from .policy import Controller
 
@@ -38,3 +38,12 @@ class Choice:
         if self.threshold_steps is not None:
             content["threshold_steps"] = self.threshold_steps
         return content
+
+
+def default_choice(name: str) -> Choice:
+    """A controller with its upstream defaults.
+
+    Raises:
+        ControllerError: An unknown name.
+    """
+    return Choice(name, params_type(name)())

@@ -14,12 +14,13 @@ from .artifact.errors import ArtifactError
 from .artifact.runtime import load_artifact
 from .baselines.fixed import FixedParams
 from .baselines.registry import UNIT_SUFFIX, controller_names
+from .choice import default_choice
 from .episodes import Outcomes
 from .evaluation import MakeController, Progress, play_controllers, play_policy
 from .oracles.foresight import plan_count, play_hindsight
 from .policy import Controller, Policy
 from .trial import Trial
-from .tuning import Reporter, TuningTrials, tune
+from .tuning import Reporter, TuningTrials, is_tunable, tune
 from .windows import Window
 
 FORMS: Final = (
@@ -101,16 +102,18 @@ class TunedController:
 
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
         """Tunes, then plays."""
-        tuned = tune(
-            self.label,
-            preparation.tuning_trials(),
-            studies_dir=preparation.studies_dir,
-            reporter=preparation.reporter,
-        )
-        settings = tuned.choice.settings if tuned.trials else {}
+        choice, settings = default_choice(self.label), {}
+        if is_tunable(self.label, trial):
+            choice = tune(
+                self.label,
+                preparation.tuning_trials(),
+                studies_dir=preparation.studies_dir,
+                reporter=preparation.reporter,
+            ).choice
+            settings = choice.settings
 
         def make(window: Window) -> Controller:
-            return tuned.choice.make(trial.site, window.seed)
+            return choice.make(trial.site, window.seed)
 
         progress = preparation.reporter.start(self.label, len(trial.windows) * trial.ticks)
         return Performance(((None, play_controllers(trial, [make], progress)[0]),), settings)

@@ -31,7 +31,7 @@ from ..envs.scenario import Scenario
 from ..envs.schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS
 from .baselines.registry import THRESHOLD_RULES, UNIT_SUFFIX, params_type
 from .baselines.site import Suggest
-from .choice import Choice
+from .choice import Choice, default_choice
 from .evaluation import Progress, no_progress, play_controllers, unkeepable
 from .policy import Controller
 from .trial import Trial, prepare_trial
@@ -97,14 +97,14 @@ class Tuned:
 
     choice: Choice
     trials: int
-    """Sets of parameters that were tried; 0: there is nothing to tune, and nothing was played."""
-    train: float | None
+    """Sets of parameters that were tried."""
+    train: float
     """On training windows."""
-    train_default: float | None
+    train_default: float
     """The upstream defaults on the same windows."""
-    validation: float | None
+    validation: float
     """On validation windows; never below the next one."""
-    validation_default: float | None
+    validation_default: float
     """The upstream defaults there."""
 
 
@@ -141,15 +141,13 @@ def tune(name: str, trials: TuningTrials, *, studies_dir: Path | None, reporter:
     """Chooses the parameters of a controller.
 
     Args:
-        name: A name of the registry, with or without `@unit`.
+        name: A name of the registry, with or without `@unit`, that `is_tunable`.
         trials: From `tuning_trials`.
         studies_dir: Where studies are kept; `None`: nowhere.
         reporter: Shows progress.
     """
-    default = Choice(name, params_type(name)())
+    default = default_choice(name)
     train, validation = trials.train, trials.validation
-    if not _is_tunable(name, train):
-        return Tuned(default, 0, None, None, None, None)
     study = _study(name, trials, studies_dir)
     played = _complete(study)
     judged: list[float] | None = study.user_attrs.get(_JUDGED)
@@ -202,8 +200,8 @@ def _suggested(name: str, suggest: Suggest, trial: Trial) -> Choice:
     return Choice(name, params, steps)
 
 
-def _is_tunable(name: str, trial: Trial) -> bool:
-    """Whether the controller asks for anything at all."""
+def is_tunable(name: str, trial: Trial) -> bool:
+    """Whether a controller has parameters that a search may vary."""
     try:
         params_type(name).suggested(FixedTrial({}), trial.site)
     except ValueError:  # it asked, and nothing was there

@@ -20,7 +20,7 @@ from gatepilot.agents.contestants import (
 )
 from gatepilot.agents.evaluation import Progress, no_progress
 from gatepilot.agents.trial import Trial, prepare_trial
-from gatepilot.agents.tuning import tuning_trial
+from gatepilot.agents.tuning import TuningTrials, tuning_trials
 from gatepilot.envs.scenario import Scenario
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
@@ -57,12 +57,12 @@ def trial(small: Scenario) -> Trial:
 
 @pytest.fixture
 def preparation(small: Scenario, tmp_path: Path) -> Preparation:
-    return Preparation(lambda: tuning_trial(small, 4, None), tmp_path, Journal())
+    return Preparation(lambda: tuning_trials(small, 4, None), tmp_path, Journal())
 
 
 @pytest.fixture
 def no_training(tmp_path: Path) -> Preparation:
-    def forbidden() -> Trial:
+    def forbidden() -> TuningTrials:
         raise AssertionError
 
     return Preparation(forbidden, tmp_path, Journal())
@@ -112,13 +112,13 @@ def test_the_best_constant_is_chosen_on_the_very_windows(
     assert best.runs[0][0] is None
 
 
-def test_a_rule_with_a_grid_is_tuned_and_one_without_is_not(
+def test_a_rule_with_parameters_is_tuned_and_one_without_is_not(
     trial: Trial, preparation: Preparation, no_training: Preparation
 ) -> None:
     tuned = TunedController("fixed@unit").play(trial, preparation)
     assert isinstance(preparation.reporter, Journal)
     assert preparation.reporter.asked == ["tuning fixed@unit", "fixed@unit"]
-    assert tuned.settings["replicas"] in range(1, 7)
+    assert tuned.settings["params"]["replicas"] in range(1, 7)
     plain = TunedController("do_nothing").play(trial, no_training)
     assert plain.settings == {}
 

@@ -1,21 +1,28 @@
-"""Controllers are tuned on training windows only, by their own grid, once."""
+"""Controllers are tuned with one budget, on training windows, and never below their defaults."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
+from optuna.trial import TrialState
 
 from gatepilot.agents import tuning
 from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.hpa import HpaParams
-from gatepilot.agents.baselines.registry import make_controller
+from gatepilot.agents.baselines.site import Suggest
+from gatepilot.agents.choice import Choice, default_choice
 from gatepilot.agents.evaluation import Progress, play_controllers
+from gatepilot.agents.policy import Controller
 from gatepilot.agents.trial import Trial
-from gatepilot.agents.tuning import Tuned, tune, tuning_trial
+from gatepilot.agents.tuning import Tuned, TuningTrials, is_tunable, tune, tuning_trials
+from gatepilot.agents.windows import Window
+from gatepilot.envs.fault_spec import FaultSpec
 from gatepilot.envs.scenario import Scenario
 
-TICKS = 12
+TICKS = 8
 
 
 @dataclass
@@ -34,105 +41,181 @@ class Journal:
         return advance
 
 
+@pytest.fixture(autouse=True)
+def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "TRIALS", 12)
+    monkeypatch.setattr(tuning, "BATCH", 4)
+
+
 @pytest.fixture(scope="module")
-def training(small: Scenario) -> Trial:
-    return tuning_trial(small, TICKS, None)
+def trials(small: Scenario) -> TuningTrials:
+    return tuning_trials(small, TICKS, None)
 
 
-def tuned(name: str, training: Trial, cache_dir: Path | None = None) -> Tuned:
-    return tune(name, training, cache_dir=cache_dir, reporter=Journal())
+def tuned(name: str, trials: TuningTrials, studies_dir: Path | None = None) -> Tuned:
+    return tune(name, trials, studies_dir=studies_dir, reporter=Journal())
 
 
-def test_training_windows_lie_in_the_training_range(small: Scenario, training: Trial) -> None:
-    assert training.split == "train"
-    assert len(training.windows) == tuning.TUNING_WINDOWS
-    from_s, to_s = small.split_range("train")
-    assert all(w.start_s + TICKS * 15 <= to_s - from_s for w in training.windows)
-    assert all(requests.span_s == to_s - from_s for requests in training.requests)
+def made(choice: Choice, trial: Trial, window: Window) -> Controller:
+    return choice.make(trial.site, window.seed)
 
 
-def test_an_episode_longer_than_the_training_range_is_shortened(small: Scenario) -> None:
-    assert tuning_trial(small, 10_000, None).ticks == 400
+def mean_return(choice: Choice, trial: Trial) -> float:
+    return float(play_controllers(trial, [partial(made, choice, trial)])[0].returns.mean())
 
 
-def test_the_best_of_a_small_grid_is_taken(training: Trial) -> None:
-    counts = range(1, 7)
-
-    def constant(replicas: int) -> float:
-        def make(window: object) -> object:
-            return make_controller("fixed", training.limits, params=FixedParams(replicas))
-
-        return float(play_controllers(training, [make])[0].returns.mean())  # type: ignore[list-item]
-
-    returns = [constant(replicas) for replicas in counts]
-    found = tuned("fixed", training)
-    assert found.params == FixedParams(counts[int(np.argmax(returns))])
-    assert found.return_mean == max(returns)
-    assert found.settings == {"replicas": counts[int(np.argmax(returns))]}
-    assert found.candidates == 6
+def test_windows_lie_in_their_own_ranges(small: Scenario, trials: TuningTrials) -> None:
+    for trial, split in ((trials.train, "train"), (trials.validation, "validation")):
+        assert trial.split == split
+        assert 0 < len(trial.windows) <= tuning.TUNING_WINDOWS
+        from_s, to_s = small.split_range(split)
+        assert all(w.start_s + TICKS * 15 <= to_s - from_s for w in trial.windows)
+        assert all(requests.span_s == to_s - from_s for requests in trial.requests)
 
 
-def test_a_tuned_controller_beats_its_defaults_on_the_training_windows(training: Trial) -> None:
-    found = tuned("hpa@unit", training)
-
-    def make(window: object) -> object:
-        return make_controller("hpa@unit", training.limits)
-
-    untuned = play_controllers(training, [make])[0].returns.mean()  # type: ignore[list-item]
-    assert isinstance(found.params, HpaParams)
-    assert found.return_mean >= untuned
-    assert list(found.settings) == ["metrics"]
+def test_an_episode_longer_than_a_range_is_shortened(small: Scenario) -> None:
+    trials = tuning_trials(small, 10_000, None)
+    assert (trials.train.ticks, trials.validation.ticks) == (400, 160)
 
 
-def test_progress_adds_up(training: Trial) -> None:
+@pytest.mark.parametrize("name", ["fixed", "hpa@unit"])
+def test_what_is_reported_is_what_the_choice_achieves(name: str, trials: TuningTrials) -> None:
+    found, default = tuned(name, trials), default_choice(name)
+    assert found.trials == 12
+    assert found.train == mean_return(found.choice, trials.train)
+    assert found.train_default == mean_return(default, trials.train)
+    assert found.validation == mean_return(found.choice, trials.validation)
+    assert found.validation_default == mean_return(default, trials.validation)
+    assert found.train >= found.train_default
+    assert found.validation >= found.validation_default
+
+
+def test_the_best_of_all_tries_is_found_again_by_hand(trials: TuningTrials, tmp_path: Path) -> None:
+    """Every try of the study, played anew: the scores are theirs and the choice is the highest."""
+    found = tuned("fixed", trials, tmp_path)
+    (study,) = studies(tmp_path, "fixed")
+    by_hand = {
+        trial.number: mean_return(Choice("fixed", FixedParams(**trial.params)), trials.train)
+        for trial in study.trials
+    }
+    assert [trial.value for trial in study.trials] == list(by_hand.values())
+    best = study.trials[int(np.argmax(list(by_hand.values())))]
+    if found.choice != default_choice("fixed"):
+        assert found.choice.params == FixedParams(**best.params)
+        assert found.train == max(by_hand.values())
+
+
+def test_defaults_stay_where_nothing_better_is_found(
+    trials: TuningTrials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worst = FixedParams(replicas=1, threshold_steps=1)
+    monkeypatch.setattr(FixedParams, "suggested", classmethod(partial(suggest_only, worst)))
+    found = tuned("fixed", trials)
+    assert found.choice == default_choice("fixed")
+    assert found.train == found.train_default
+    assert found.validation == found.validation_default
+
+
+def suggest_only(
+    params: FixedParams, cls: type[FixedParams], suggest: Suggest, site: object
+) -> FixedParams:
+    del cls, site
+    suggest.suggest_int("something", 0, 9)
+    return params
+
+
+def test_a_threshold_is_tuned_beside_an_autoscaler_where_faults_are_on(
+    small: Scenario, tmp_path: Path
+) -> None:
+    fault = FaultSpec("replica_errors", start_s=10.0, duration_s=60.0, error_share=(0.5, 0.5))
+    faulty = tuning_trials(replace(small, faults=(fault,)), TICKS, None)
+    clean = tuning_trials(small, TICKS, None)
+    for name, trials, has_threshold in (
+        ("hpa", faulty, True),
+        ("hpa", clean, False),
+        ("fixed", faulty, False),
+    ):
+        folder = tmp_path / f"{name} {has_threshold}"
+        tuned(name, trials, folder)
+        (study,) = studies(folder, name)
+        asked = {key for trial in study.trials for key in trial.params}
+        assert ("breaker_threshold_steps" in asked) == has_threshold
+        assert ("threshold_steps" in asked) == (name == "fixed")
+
+
+def test_who_has_nothing_to_tune(trials: TuningTrials) -> None:
+    assert is_tunable("hpa@unit", trials.train)
+    assert is_tunable("fixed", trials.train)
+    assert not is_tunable("do_nothing", trials.train)
+    assert not is_tunable("random@unit", trials.train)
+
+
+def test_progress_adds_up(trials: TuningTrials) -> None:
     journal = Journal()
-    tune("hpa", training, cache_dir=None, reporter=journal)
+    tune("hpa", trials, studies_dir=None, reporter=journal)
     assert journal.asked == [("tuning hpa", journal.done)]
 
 
-def test_a_kept_result_is_used_again(training: Trial, tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "cache"
-    first = tuned("fixed", training, folder)
+def test_a_finished_study_is_not_played_again(trials: TuningTrials, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "studies"
+    first = tuned("fixed", trials, folder)
     journal = Journal()
-    assert tune("fixed", training, cache_dir=folder, reporter=journal) == first
-    assert journal.asked == []
-    assert len(list(folder.iterdir())) == 1
+    assert tune("fixed", trials, studies_dir=folder, reporter=journal) == first
+    assert journal.done == 0
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"choice": 99}', '{"choice": -1'])
-def test_a_damaged_kept_result_is_searched_again(
-    training: Trial, tmp_path: Path, damage: str
+def test_an_interrupted_study_goes_on_as_one_that_was_not(
+    trials: TuningTrials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = tuned("fixed", training, tmp_path)
-    (kept,) = tmp_path.iterdir()
-    kept.write_text(damage)
-    assert tuned("fixed", training, tmp_path) == first
+    whole = tuned("hpa", trials)
+    scores, left = tuning._scores, iter([True, False])
 
+    def dying(*args: object) -> list[float]:
+        if not next(left):
+            raise KeyboardInterrupt
+        return scores(*args)  # type: ignore[arg-type]
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
-    training: Trial, tmp_path: Path
-) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("in the way")
-    assert tuned("fixed", training, blocked) == tuned("fixed", training)
+    monkeypatch.setattr(tuning, "_scores", dying)
+    with pytest.raises(KeyboardInterrupt):
+        tuned("hpa", trials, tmp_path)
+    monkeypatch.setattr(tuning, "_scores", scores)
+    journal = Journal()
+    found = tune("hpa", trials, studies_dir=tmp_path, reporter=journal)
+    assert found == whole
+    assert journal.asked[0][1] == journal.done
+    (study,) = studies(tmp_path, "hpa")
+    states = [trial.state for trial in study.trials]
+    assert states.count(TrialState.COMPLETE) == 12
+    assert states.count(TrialState.FAIL) == 4
+    assert isinstance(found.choice.params, HpaParams)
 
 
 def test_results_are_kept_apart_by_all_that_they_depend_on(
-    small: Scenario, training: Trial, monkeypatch: pytest.MonkeyPatch
+    small: Scenario, trials: TuningTrials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = training.limits
-    grid = FixedParams.grid(limits)
+    train = trials.train
     faster = replace(small, cluster=replace(small.cluster, cold_start_s=1.0))
-    shorter = training.requests[0].without_long_prompts(100)
-    keys = [
-        tuning._key("fixed", grid, training),
-        tuning._key("fixed@unit", grid, training),
-        tuning._key("fixed", grid[1:], training),
-        tuning._key("fixed", grid, replace(training, scenario=faster)),
-        tuning._key("fixed", grid, replace(training, ticks=13)),
-        tuning._key("fixed", grid, training.keeping([i > 0 for i in range(16)])),
-        tuning._key("fixed", grid, replace(training, requests=(shorter,))),
+    shorter = train.requests[0].without_long_prompts(100)
+    fewer = train.keeping([i > 0 for i in range(len(train.windows))])
+    others = [
+        replace(train, scenario=faster),
+        replace(train, ticks=13),
+        fewer,
+        replace(train, requests=(shorter,)),
     ]
+    keys = [tuning._key("fixed", trials), tuning._key("fixed@unit", trials)]
+    keys += [tuning._key("fixed", replace(trials, train=other)) for other in others]
+    keys.append(tuning._key("fixed", replace(trials, validation=train)))
     monkeypatch.setattr(tuning, "code_digest", lambda: "other code")
-    keys.append(tuning._key("fixed", grid, training))
+    keys.append(tuning._key("fixed", trials))
     assert len(set(keys)) == len(keys)
+
+
+def studies(folder: Path, name: str) -> list[optuna.Study]:
+    (path,) = folder.glob(f"*/{name}.journal")
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
+    return [optuna.load_study(study_name=n, storage=storage) for n in study_names(storage)]
+
+
+def study_names(storage: optuna.storages.JournalStorage) -> list[str]:
+    return [study.study_name for study in storage.get_all_studies()]

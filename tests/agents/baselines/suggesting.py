@@ -34,17 +34,22 @@ class RandomSuggest:
         assert low < high
         value = self.generator.uniform(math.log(low), math.log(high)) if log else 0.0
         drawn = math.exp(value) if log else self.generator.uniform(low, high)
-        return self._noted(name, min(max(float(drawn), low), high))
+        value = min(max(float(drawn), low), high)
+        self._note(name, value)
+        return value
 
     def suggest_int(self, name: str, low: int, high: int, *, log: bool = False) -> int:
         assert low <= high
         assert not log or low >= 1
-        return self._noted(name, int(self.generator.integers(low, high, endpoint=True)))
+        value = int(self.generator.integers(low, high, endpoint=True))
+        self._note(name, value)
+        return value
 
     def suggest_categorical(self, name: str, choices: list[Any]) -> Any:  # noqa: ANN401
-        return self._noted(name, choices[int(self.generator.integers(len(choices)))])
+        value = choices[int(self.generator.integers(len(choices)))]
+        self._note(name, value)
+        return value
 
-    def _noted(self, name: str, value: Any) -> Any:  # noqa: ANN401
+    def _note(self, name: str, value: object) -> None:
         assert name not in self.asked, f"{name} is asked for twice"
         self.asked[name] = value
-        return value

@@ -180,9 +180,8 @@ class _Writer:
             "prompt_tokens_p50": self._quantile(0.5, "request_prompt_tokens"),
             "prompt_tokens_p95": self._quantile(0.95, "request_prompt_tokens"),
             "samples": f"sum(increase({first}{w}))",
-            "token_rate_tps": (
-                f"sum(rate({prompt}{w}) and {prompt}) + sum(rate({output}{w}) and {output})"
-            ),
+            "prompt_token_rate_tps": f"sum(rate({prompt}{w}) and {prompt})",
+            "output_token_rate_tps": f"sum(rate({output}{w}) and {output})",
             "running": f"sum({self._vllm('num_requests_running')})",
             "waiting": f"sum({self._vllm('num_requests_waiting')})",
             "kv_usage": self._kv_usage(),

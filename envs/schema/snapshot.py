@@ -31,7 +31,8 @@ class MetricsSnapshot:
     replicas_ejected: float | None = None
     replica_error_spread: float | None = None
     request_rate_rps: float | None = None
-    token_rate_tps: float | None = None
+    prompt_token_rate_tps: float | None = None
+    output_token_rate_tps: float | None = None
     prompt_tokens_p50: float | None = None
     prompt_tokens_p95: float | None = None
     running: float | None = None

@@ -115,6 +115,7 @@ def first_token(env, rep, request, t, samples, out):
         env.retrying -= 1  # Envoy counts a retry until its headers come (`retry_state_impl.cc`)
     env.first_tokens += 1
     env.prompt_tokens += request.prompt
+    rep.prompt_tokens += request.prompt
     env.prefix_hit_tokens += request.prompt - request.prefill
     rep.answers += 1
     rep.interval_answers += 1

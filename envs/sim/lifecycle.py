@@ -60,6 +60,8 @@ def start_replica(plant, r, t, delay_s):
     rep.partial_left = 0
     rep.prefill_blocks = 0
     rep.tokens = 0
+    rep.prompt_tokens = 0
+    rep.output_tokens = 0
     rep.answers = 0
     rep.failures = 0
     rep.interval_answers = 0

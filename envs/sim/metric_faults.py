@@ -22,6 +22,8 @@ from .series import (
     REP_ANSWERS,
     REP_FAILURES,
     REP_ITERATIONS,
+    REP_OUTPUT_TOKENS,
+    REP_PROMPT_TOKENS,
     REP_TOKENS,
     SCRAPE_ARRIVED,
     SCRAPE_TIME,
@@ -206,7 +208,8 @@ def store_replicas(plant, scrape, fresh, restarted, before):
             origin.incarnation = rep.incarnation
             origin.answers = taken[REP_ANSWERS]
             origin.failures = taken[REP_FAILURES]
-            origin.tokens = tokens
+            origin.prompt_tokens = taken[REP_PROMPT_TOKENS]
+            origin.output_tokens = taken[REP_OUTPUT_TOKENS]
             origin.cpu_s = busy_s
         if fresh:
             series.incarnation = rep.incarnation
@@ -214,7 +217,8 @@ def store_replicas(plant, scrape, fresh, restarted, before):
             series.started_at = rep.started_at
             series.answers = taken[REP_ANSWERS]
             series.failures = taken[REP_FAILURES]
-            series.tokens = tokens
+            series.prompt_tokens = taken[REP_PROMPT_TOKENS]
+            series.output_tokens = taken[REP_OUTPUT_TOKENS]
             series.cpu_s = busy_s
             series.running = rep.held
             series.waiting = rep.waiting
@@ -225,7 +229,8 @@ def store_replicas(plant, scrape, fresh, restarted, before):
             if origin.incarnation == rep.incarnation:
                 series.answers -= origin.answers
                 series.failures -= origin.failures
-                series.tokens -= origin.tokens
+                series.prompt_tokens -= origin.prompt_tokens
+                series.output_tokens -= origin.output_tokens
                 series.cpu_s -= origin.cpu_s
         if series.state == READY or series.state == DRAINING:
             running += series.running

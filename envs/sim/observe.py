@@ -28,6 +28,8 @@ from .series import (
     REP_FAILURES,
     REP_INCARNATION,
     REP_ITERATIONS,
+    REP_OUTPUT_TOKENS,
+    REP_PROMPT_TOKENS,
     REP_TOKENS,
     SCRAPE_ARRIVED,
     SCRAPE_FAILED,
@@ -52,7 +54,8 @@ from .state import STALE_SAMPLES
     EJECTED,
     ERROR_SPREAD,
     REQUEST_RATE,
-    TOKEN_RATE,
+    PROMPT_TOKEN_RATE,
+    OUTPUT_TOKEN_RATE,
     PROMPT_P50,
     PROMPT_P95,
     RUNNING,
@@ -61,7 +64,7 @@ from .state import STALE_SAMPLES
     E2E_P95,
     SAMPLES,
     TIME_OF_DAY,
-) = range(21)
+) = range(22)
 """Columns of a row; a test holds them equal to the order of `schema.fields.FIELDS`."""
 
 _FLOOR: Final = 0.8
@@ -129,7 +132,7 @@ def observe_replicas(plant, seen, newest, oldest):
     window_start = plant.scrapes[oldest, SCRAPE_TIME]
     elapsed = t - window_start
     ready = starting = draining = running = waiting = 0
-    cpu = kv = tokens_per_s = 0.0
+    cpu = kv = prompt_tokens_per_s = output_tokens_per_s = 0.0
     shares = plant.values
     judged = 0
     for r in range(replicas.shape[0]):
@@ -145,10 +148,13 @@ def observe_replicas(plant, seen, newest, oldest):
         same = old[REP_INCARNATION] == rep.incarnation and newest != oldest
         iterations = new[REP_ITERATIONS] - (old[REP_ITERATIONS] if same else 0)
         tokens = new[REP_TOKENS] - (old[REP_TOKENS] if same else 0)
+        prompt = new[REP_PROMPT_TOKENS] - (old[REP_PROMPT_TOKENS] if same else 0)
+        output = new[REP_OUTPUT_TOKENS] - (old[REP_OUTPUT_TOKENS] if same else 0)
         answers = new[REP_ANSWERS] - (old[REP_ANSWERS] if same else 0)
         failures = new[REP_FAILURES] - (old[REP_FAILURES] if same else 0)
         if elapsed > 0.0:
-            tokens_per_s += tokens / elapsed
+            prompt_tokens_per_s += prompt / elapsed
+            output_tokens_per_s += output / elapsed
         if rep.state == DRAINING:
             draining += 1
             continue
@@ -170,7 +176,8 @@ def observe_replicas(plant, seen, newest, oldest):
     seen[RUNNING] = running
     seen[WAITING] = waiting
     if elapsed > 0.0:
-        seen[TOKEN_RATE] = tokens_per_s
+        seen[PROMPT_TOKEN_RATE] = prompt_tokens_per_s
+        seen[OUTPUT_TOKEN_RATE] = output_tokens_per_s
     if ready > 0:
         kv_usage = min(kv / ready, 1.0)
         seen[CPU] = cpu / ready

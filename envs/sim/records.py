@@ -99,7 +99,9 @@ REPLICA = np.dtype(
         ("weighed_tokens", np.int64),
         ("weight_samples", np.float64, WEIGHT_WINDOW),  # the weight is their mean
         # counters since the start
-        ("tokens", np.int64),
+        ("tokens", np.int64),  # computed
+        ("prompt_tokens", np.int64),  # of prompts whose prefill has ended
+        ("output_tokens", np.int64),  # generated in time
         ("answers", np.int64),
         ("failures", np.int64),
         ("interval_answers", np.int64),  # of the breaker's current interval

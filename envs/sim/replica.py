@@ -183,11 +183,13 @@ def finish_segment(env, rep, r, next_event, keys, pool, samples, out):
     """Books what the segment brought: tokens, completions, first tokens.
 
     What comes after its request's deadline has passed is for nobody: the gateway has answered 504.
+    vLLM does not count it either: `sweep_deadlines` takes back that of those still decoding.
     """
     t = next_event[r]
     steps = rep.steps
     rep.count += steps
     rep.tokens += steps * (rep.decoding + rep.chunk_step) + rep.batch_tokens
+    rep.output_tokens += steps * rep.decoding
     rep.partial_left -= steps * rep.chunk_step
     count = rep.count
     n = rep.decoding
@@ -197,6 +199,7 @@ def finish_segment(env, rep, r, next_event, keys, pool, samples, out):
         request = pool[i]
         rep.context -= request.prompt + request.output - count
         if request.deadline < t:
+            rep.output_tokens -= 1
             rep.held -= 1
             expire(env, rep, pool, i, t, out)
         else:
@@ -211,6 +214,7 @@ def finish_segment(env, rep, r, next_event, keys, pool, samples, out):
             expire(env, rep, pool, i, t, out)
             i = following
             continue
+        rep.output_tokens += 1
         if request.first < 0.0:
             first_token(env, rep, request, t, samples, out)
         if request.output == 1:

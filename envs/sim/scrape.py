@@ -13,6 +13,8 @@ from .series import (
     REP_FAILURES,
     REP_INCARNATION,
     REP_ITERATIONS,
+    REP_OUTPUT_TOKENS,
+    REP_PROMPT_TOKENS,
     REP_TOKENS,
     SCRAPE_ARRIVED,
     SCRAPE_FAILED,
@@ -67,3 +69,5 @@ def scrape(plant):
         line[REP_FAILURES] = rep.failures
         line[REP_ITERATIONS] = rep.count + done
         line[REP_TOKENS] = rep.tokens + done * (rep.decoding + rep.chunk_step)
+        line[REP_PROMPT_TOKENS] = rep.prompt_tokens
+        line[REP_OUTPUT_TOKENS] = rep.output_tokens + done * rep.decoding

@@ -40,7 +40,8 @@ REPLICA_SERIES = np.dtype(
         # counters
         ("answers", np.float64),
         ("failures", np.float64),
-        ("tokens", np.float64),
+        ("prompt_tokens", np.float64),
+        ("output_tokens", np.float64),
         ("cpu_s", np.float64),
         # gauges
         ("running", np.float64),
@@ -75,7 +76,22 @@ SCRAPE_TIME, SCRAPE_ARRIVED, SCRAPE_FIRST, SCRAPE_FAILED, SCRAPE_HIST = range(5)
 
 SCRAPE_WIDTH: Final = SCRAPE_HIST + 3 * HIST_WIDTH
 
-REP_INCARNATION, REP_ANSWERS, REP_FAILURES, REP_ITERATIONS, REP_TOKENS = range(5)
-"""Columns of a scrape of one replica."""
+(
+    REP_INCARNATION,
+    REP_ANSWERS,
+    REP_FAILURES,
+    REP_ITERATIONS,
+    REP_TOKENS,
+    REP_PROMPT_TOKENS,
+    REP_OUTPUT_TOKENS,
+) = range(7)
+"""Columns of a scrape of one replica.
 
-REPLICA_SCRAPE_WIDTH: Final = 5
+`REP_TOKENS` are what iterations computed, for the CPU. The last two are what vLLM counts in
+`vllm:prompt_tokens` and `vllm:generation_tokens`: a prompt whole and once, at its first token,
+whether a part was cached or computed again; and every token of an answer, the first one too (vLLM
+v1, `IterationStats.update_from_output` in `metrics/stats.py`; measured with vLLM 0.28 in its pull
+request 56923).
+"""
+
+REPLICA_SCRAPE_WIDTH: Final = 7

@@ -109,7 +109,7 @@ class EngineState(NamedTuple):
     scrapes: NDArray[np.float64]
     """`(n, W + 1, SCRAPE_WIDTH)`: ring of the last scrapes of the gateway."""
     replica_scrapes: NDArray[np.int64]
-    """`(n, W + 1, R, 5)`: ring of the last scrapes of the replicas."""
+    """`(n, W + 1, R, REPLICA_SCRAPE_WIDTH)`: ring of the last scrapes of the replicas."""
     samples: NDArray[Any]
     """`(n, M)` of `SAMPLE`: first tokens of the window."""
     values: NDArray[np.float64]

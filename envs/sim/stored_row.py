@@ -21,8 +21,10 @@ from .observe import (
     ERROR_RATE,
     ERROR_SPREAD,
     KV_USAGE,
+    OUTPUT_TOKEN_RATE,
     PROMPT_P50,
     PROMPT_P95,
+    PROMPT_TOKEN_RATE,
     READY_COUNT,
     REQUEST_RATE,
     REQUESTED,
@@ -30,7 +32,6 @@ from .observe import (
     SAMPLES,
     STARTING_COUNT,
     THRESHOLD,
-    TOKEN_RATE,
     TTFT_P95,
     VRAM,
     WAITING,
@@ -244,11 +245,12 @@ def show_replicas(store, seen, newest, span, window_start, now):
     A replica that was not there at a scrape had 0 on its counters then, as in `observe`.
     """
     ring, replicas = store.replicas.shape[0] - 1, store.replicas.shape[1]
-    values = store.values  # shares of the judged replicas, then four counters
+    values = store.values  # shares of the judged replicas, then five counters
     successes = replicas
-    failures, tokens, cpu = successes + span.n, successes + 2 * span.n, successes + 3 * span.n
+    failures, cpu = successes + span.n, successes + 2 * span.n
+    prompt, output = successes + 3 * span.n, successes + 4 * span.n
     ready = judged = 0
-    tokens_gained = cpu_share = 0.0
+    prompt_gained = output_gained = cpu_share = 0.0
     for r in range(replicas):
         shown = store.replicas[newest % ring, r]
         if shown.state != READY and shown.state != DRAINING:
@@ -258,9 +260,11 @@ def show_replicas(store, seen, newest, span, window_start, now):
             there = series.incarnation == shown.incarnation
             values[successes + k] = series.answers - series.failures if there else 0.0
             values[failures + k] = series.failures if there else 0.0
-            values[tokens + k] = series.tokens if there else 0.0
             values[cpu + k] = series.cpu_s if there else 0.0
-        tokens_gained += increase(values, tokens, span)
+            values[prompt + k] = series.prompt_tokens if there else 0.0
+            values[output + k] = series.output_tokens if there else 0.0
+        prompt_gained += increase(values, prompt, span)
+        output_gained += increase(values, output, span)
         if shown.state == DRAINING:
             continue
         ready += 1
@@ -272,7 +276,8 @@ def show_replicas(store, seen, newest, span, window_start, now):
         if answered >= store.params.request_volume:
             values[judged] = failed / answered
             judged += 1
-    seen[TOKEN_RATE] = tokens_gained / (now - window_start)
+    seen[PROMPT_TOKEN_RATE] = prompt_gained / (now - window_start)
+    seen[OUTPUT_TOKEN_RATE] = output_gained / (now - window_start)
     if ready > 0:
         seen[CPU] = cpu_share / ready
     if judged > 0:

@@ -67,6 +67,8 @@ def sweep_deadlines(env, rep, r, keys, pool, out, t):
     while j >= 0:
         i = keys[r, j] & KEY_MASK
         if pool[i].deadline <= t:
+            if pool[i].deadline < t:  # its last token came too late
+                rep.output_tokens -= 1
             remove_key(rep, r, keys, pool, j)
             rep.held -= 1
             expire(env, rep, pool, i, t, out)

@@ -90,7 +90,8 @@ def test_every_field_has_its_known_value(world: World, prometheus: RealPrometheu
         "prompt_tokens_p50": 1000 * (0.1 + 0.15 * 3 / 4),
         "prompt_tokens_p95": 750.0,
         "samples": 20.0 * WINDOW_S,
-        "token_rate_tps": 600.0,
+        "prompt_token_rate_tps": 450.0,
+        "output_token_rate_tps": 150.0,
         "running": 12.0,
         "waiting": 2.0,
         "kv_usage": 0.6,
@@ -137,8 +138,8 @@ def test_healthy_is_zero_and_idle_is_missing(world: World, prometheus: RealProme
     time.sleep(WINDOW_S + 2 * SCRAPE_S)
     reading = read(prometheus)
     assert reading.problems == ()
-    idle = {"request_rate_rps": 0.0, "token_rate_tps": 0.0, "samples": 0.0}
-    assert {name: reading.values[name] for name in idle} == idle
+    for name in ("request_rate_rps", "prompt_token_rate_tps", "output_token_rate_tps", "samples"):
+        assert reading.values[name] == 0.0
     for name in ("error_rate", "ttft_p95_s", "e2e_p95_s", "prompt_tokens_p50"):
         assert name not in reading.values
     assert "replica_error_spread" not in reading.values

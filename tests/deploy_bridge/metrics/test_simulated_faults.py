@@ -119,8 +119,8 @@ def series_of(shown: Shown) -> dict[str, float]:
         found[f"vllm:num_requests_running{{{labels}}}"] = replica.gauges["running"]
         found[f"vllm:num_requests_waiting{{{labels}}}"] = replica.gauges["waiting"]
         found[f"vllm:kv_cache_usage_perc{{{labels}}}"] = replica.gauges["kv_usage"]
-        found[f"vllm:prompt_tokens_total{{{labels}}}"] = replica.counters["tokens"]
-        found[f"vllm:generation_tokens_total{{{labels}}}"] = 0.0
+        found[f"vllm:prompt_tokens_total{{{labels}}}"] = replica.counters["prompt_tokens"]
+        found[f"vllm:generation_tokens_total{{{labels}}}"] = replica.counters["output_tokens"]
         pod = f'namespace="default",pod="vllm-{place}"'
         ready = replica.state == READY
         found[f'kube_pod_status_ready{{{pod},condition="true"}}'] = float(ready)

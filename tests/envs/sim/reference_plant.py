@@ -77,6 +77,7 @@ class Replica:
     batch: list[tuple[Request, int]] = field(default_factory=list)
     ends_s: float = math.inf
     evicted_half_prefilled: int = 0
+    output_tokens: int = 0  # generated, those after a deadline left out
 
     @property
     def free_blocks(self) -> int:
@@ -154,6 +155,7 @@ class Replica:
                 q.done += 1
                 if math.isnan(q.ttft_s) and t <= q.deadline_s:
                     q.ttft_s = t - q.arrival_s
+            self.output_tokens += q.decoding and t <= q.deadline_s
             if q.done == q.total:
                 q.end(OK if t <= q.deadline_s else TIMEOUT, min(t, q.deadline_s))
         for q in [*self.waiting, *self.running]:

@@ -64,7 +64,7 @@ def shown_by(g: Gateway, time_s: float) -> Shown:
     for r, rep in enumerate(g.places):
         if rep["state"] == OFF:
             continue
-        incarnation, answers, failures, iterations, tokens = (int(v) for v in taken[r])
+        incarnation, answers, failures, iterations, tokens, *served = (int(v) for v in taken[r])
         starting_s = max(min(rep["ready_at"], time_s) - rep["started_at"], 0.0)
         alive_s = time_s - rep["started_at"]
         cpu_s = p.cpu_startup * starting_s + p.cpu_idle * (alive_s - starting_s)
@@ -75,7 +75,8 @@ def shown_by(g: Gateway, time_s: float) -> Shown:
             {
                 "successes": float(answers - failures),
                 "failures": float(failures),
-                "tokens": float(tokens),
+                "prompt_tokens": float(served[0]),
+                "output_tokens": float(served[1]),
                 "cpu_s": float(cpu_s),
             },
             {
@@ -209,7 +210,7 @@ def _gauges(g: Gateway, newest: Shown) -> dict[str, float]:
 def _of_replicas(
     g: Gateway, newest: Shown, good: Sequence[Shown], start_s: float, now_s: float
 ) -> dict[str, float]:
-    found = {"token_rate_tps": 0.0}
+    found = {"prompt_token_rate_tps": 0.0, "output_token_rate_tps": 0.0}
     shares, busy = [], []
     for key, rep in newest.replicas.items():
         if rep.state == STARTING:
@@ -221,7 +222,8 @@ def _of_replicas(
                 for s in good
             ]
             grown[name] = increase(values, start_s, now_s)
-        found["token_rate_tps"] += grown["tokens"] / (now_s - start_s)
+        for kind in ("prompt", "output"):
+            found[f"{kind}_token_rate_tps"] += grown[f"{kind}_tokens"] / (now_s - start_s)
         if rep.state != READY:
             continue
         alive_s = now_s - max(start_s, rep.started_at_s)

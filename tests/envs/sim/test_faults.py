@@ -66,9 +66,9 @@ def test_a_hanging_replica_shows_no_iterations() -> None:
     hang = Fault("hang", 1.0, 500.0)
     g = Gateway([(0.5, 1, 999)], replicas=1, faults=[hang])
     g.tick(30.0)
-    assert g.seen("token_rate_tps") * 30.0 == pytest.approx(5)
+    assert g.seen("output_token_rate_tps") * 30.0 == pytest.approx(5)
     g.tick(60.0)
-    assert g.seen("token_rate_tps") == 0.0
+    assert g.seen("output_token_rate_tps") == 0.0
     assert g.seen("running") == 1.0
 
 

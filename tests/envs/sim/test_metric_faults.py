@@ -25,7 +25,8 @@ WINDOWED = ("request_rate_rps", "samples", "error_rate", "ttft_p95_s", "e2e_p95_
 OF_NEWEST = (
     *("replicas_ready", "replicas_starting", "replicas_draining", "replicas_ejected"),
     *("running", "waiting", "kv_usage", "vram_utilization"),
-    *("token_rate_tps", "cpu_utilization", "replica_error_spread"),
+    *("prompt_token_rate_tps", "output_token_rate_tps"),
+    *("cpu_utilization", "replica_error_spread"),
 )
 SETTINGS = ("replicas_requested", "breaker_threshold")
 
@@ -106,7 +107,7 @@ def test_a_gap_of_a_window_leaves_nothing_but_the_settings() -> None:
         assert g.seen("breaker_threshold") == 0.5
     g = w.to(200.0)  # the first one after it: gauges, and one sample has no rate
     assert missing(g).isdisjoint({"running", "replicas_ready", "kv_usage", "vram_utilization"})
-    assert {"token_rate_tps", "cpu_utilization", *WINDOWED} <= missing(g)
+    assert {"prompt_token_rate_tps", "output_token_rate_tps", "cpu_utilization", *WINDOWED} <= missing(g)
 
 
 def test_a_missing_scrape_within_the_window_changes_nothing_but_rounding() -> None:
@@ -159,8 +160,9 @@ def test_stale_values_stand_still_and_catch_up_at_once() -> None:
     assert g.seen("request_rate_rps") == 60 / 60
     assert g.seen("running") == 0
     g = w.to(120.0)
-    for name in ("request_rate_rps", "samples", "token_rate_tps", "cpu_utilization"):
+    for name in ("request_rate_rps", "samples", "prompt_token_rate_tps", "output_token_rate_tps"):
         assert g.seen(name) == 0.0
+    assert g.seen("cpu_utilization") == 0.0
     unknown = {"error_rate", "ttft_p95_s", "e2e_p95_s", "prompt_tokens_p50", "prompt_tokens_p95"}
     assert missing(g) == {*unknown, "replica_error_spread"}
     assert g.seen("running") == 0
@@ -227,11 +229,12 @@ def test_a_removed_replica_does_not_count_however_old_the_values() -> None:
         assert g.states == ["ready"]
         assert g.seen("running") == 1, fault
         assert g.seen("replica_error_spread") != 1
-    assert g.seen("token_rate_tps") == pytest.approx(8 * 55 / 60)
+    assert g.seen("output_token_rate_tps") == pytest.approx(8 * 55 / 60)
     w = Watched([stale(41.0, 500.0)], rows)
     w.to(60.0)
     g = w.to(65.0, replicas=1)
-    assert g.seen("token_rate_tps") == pytest.approx(8 * 35 / 60)  # the one that is there, 5 ... 40
+    there = 8 * 35 / 60  # the one that is there, 5 ... 40
+    assert g.seen("output_token_rate_tps") == pytest.approx(there)
     alone = Gateway(rows[:1], replicas=1, **SIZES)
     alone.tick(40.0)
     assert g.seen("kv_usage") == alone.seen("kv_usage")
@@ -257,7 +260,8 @@ def test_a_replica_that_came_unseen_counts_from_its_first_sample() -> None:
     g = w.to(135.0)
     assert g.seen("running") == 2
     first = 8 * (135 - 60)  # caught up
-    assert g.seen("token_rate_tps") == pytest.approx((first + 8 * 10) / 60)
+    assert g.seen("output_token_rate_tps") == pytest.approx((first + 8 * 10) / 60)
+    assert g.seen("prompt_token_rate_tps") == 0.0
     w.to(185.0)
     assert w.is_clean
 

@@ -158,7 +158,8 @@ def test_a_blind_window_never_reads_as_success(seed: int, kind: str, start_s: in
     g = case.gateway([fault])
     blind = ["error_rate", "ttft_p95_s", "e2e_p95_s", "replica_error_spread"]
     if kind != "metrics_stale":  # old values under new times do have a rate: none
-        blind += ["request_rate_rps", "token_rate_tps", "samples", "cpu_utilization"]
+        blind += ["request_rate_rps", "prompt_token_rate_tps", "output_token_rate_tps"]
+        blind += ["samples", "cpu_utilization"]
     for tick in range(TICKS):
         g.tick(TICK_S, replicas=case.replicas(tick * TICK_S))
         now_s = (tick + 1) * TICK_S

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from gatepilot.envs.sim.params import UNLIMITED_BLOCKS, EngineParams
 from gatepilot.envs.sim.whole_run import simulate
 
 from .reference_plant import Request, Rules, run
-from .sim_kit import STATUSES, requests_of
+from .sim_kit import STATUSES, Gateway, requests_of
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,20 @@ def draw_case(rng: random.Random, *, exact: bool) -> Case:
 
 def check(case: Case) -> list[Request]:
     """Asserts that both give the same for every request; returns what the second one found."""
-    rules = case.rules
-    expected, _ = run(rules, case.requests, case.replicas)
-    params = EngineParams(
+    expected, _ = run(case.rules, case.requests, case.replicas)
+    params = engine_params(case.rules)
+    found = simulate(requests_of(case.requests), params, replicas=case.replicas).outcomes
+    assert [STATUSES[code] for code in found.status] == [q.status for q in expected]
+    assert found.replica.tolist() == [q.replica for q in expected]
+    assert found.restarts.tolist() == [q.restarts for q in expected]
+    np.testing.assert_allclose(found.ttft_s, [q.ttft_s for q in expected], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.e2e_s, [q.e2e_s for q in expected], rtol=0, atol=1e-9)
+    return expected
+
+
+def engine_params(rules: Rules) -> EngineParams:
+    """The same rules for the engine."""
+    return EngineParams(
         base_s=rules.base_s,
         per_seq_s=rules.per_seq_s,
         per_ctx_token_s=rules.per_ctx_token_s,
@@ -96,13 +107,29 @@ def check(case: Case) -> list[Request]:
         router=rules.router,
         request_timeout_s=rules.timeout_s,
     )
-    found = simulate(requests_of(case.requests), params, replicas=case.replicas).outcomes
-    assert [STATUSES[code] for code in found.status] == [q.status for q in expected]
-    assert found.replica.tolist() == [q.replica for q in expected]
-    assert found.restarts.tolist() == [q.restarts for q in expected]
-    np.testing.assert_allclose(found.ttft_s, [q.ttft_s for q in expected], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(found.e2e_s, [q.e2e_s for q in expected], rtol=0, atol=1e-9)
-    return expected
+
+
+def check_tokens(case: Case) -> tuple[int, int]:
+    """Asserts that each replica has counted the same tokens, whatever scrapes came in between.
+
+    Returns:
+        Output tokens of requests that did not end well, and tokens computed again.
+    """
+    expected, cluster = run(case.rules, case.requests, case.replicas)
+    params = replace(engine_params(case.rules), scrape_interval_s=0.375)
+    g = Gateway(case.requests, replicas=case.replicas, max_replicas=case.replicas, params=params)
+    while g.counters["arrived"] < len(case.requests) or g.counters["outstanding"] > 0:
+        g.tick(3.0)
+    first = [q for q in expected if not math.isnan(q.ttft_s)]
+    for r, replica in enumerate(cluster):
+        prompts = sum(case.requests[q.row][1] for q in first if q.replica == r)
+        assert g.places["prompt_tokens"][r] == prompts
+        assert g.places["output_tokens"][r] == replica.output_tokens
+    ok = [q for q in expected if q.status == "ok"]
+    counted = sum(replica.output_tokens for replica in cluster)
+    in_vain = counted - sum(case.requests[q.row][2] for q in ok)
+    whole = sum(case.requests[q.row][1] for q in first) + counted - len(first)
+    return in_vain, int(g.places["tokens"][: case.replicas].sum()) - whole
 
 
 @settings(max_examples=500, deadline=None, derandomize=True)
@@ -115,6 +142,16 @@ def test_equal_at_arbitrary_times(rng: random.Random) -> None:
 @given(st.randoms(use_true_random=True))
 def test_equal_where_everything_coincides(rng: random.Random) -> None:
     check(draw_case(rng, exact=True))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_equal_tokens(exact: bool) -> None:
+    """Prompts and outputs a replica: with timeouts in the middle of an answer and evictions."""
+    cases = [draw_case(random.Random(seed), exact=exact) for seed in range(300)]  # noqa: S311
+    in_vain, again = zip(*map(check_tokens, cases), strict=True)
+    assert min(in_vain) == 0
+    assert sum(n > 0 for n in in_vain) > 20
+    assert sum(n > 0 for n in again) > 20
 
 
 @pytest.mark.slow

@@ -65,7 +65,8 @@ def test_columns_stand_in_the_order_of_the_contract() -> None:
         "TTFT_P95": "ttft_p95_s",
         "E2E_P95": "e2e_p95_s",
         "REQUEST_RATE": "request_rate_rps",
-        "TOKEN_RATE": "token_rate_tps",
+        "PROMPT_TOKEN_RATE": "prompt_token_rate_tps",
+        "OUTPUT_TOKEN_RATE": "output_token_rate_tps",
         "PROMPT_P50": "prompt_tokens_p50",
         "PROMPT_P95": "prompt_tokens_p95",
     }
@@ -110,7 +111,7 @@ def busy_gateway(seed: int) -> tuple[Gateway, float]:
 def test_windows_against_the_outcomes(seed: int) -> None:
     g, end_s = busy_gateway(seed)
     names = ["request_rate_rps", "samples", "ttft_p95_s", "e2e_p95_s"]
-    names += ["prompt_tokens_p50", "prompt_tokens_p95"]
+    names += ["prompt_tokens_p50", "prompt_tokens_p95", "prompt_token_rate_tps"]
     rows = []
     t = 0.0
     while t < end_s:
@@ -133,6 +134,8 @@ def test_windows_against_the_outcomes(seed: int) -> None:
         arrived = (arrival_s >= start) & (arrival_s < now)
         assert seen["request_rate_rps"] == pytest.approx(arrived.sum() / (now - start))
         assert seen["samples"] == firsts.sum()
+        prefilled = g.requests.prompt_tokens[firsts].sum()
+        assert seen["prompt_token_rate_tps"] == pytest.approx(prefilled / (now - start))
         enough = firsts.sum() >= 20
         known += enough
         ttfts = np.sort(out.ttft_s[firsts])
@@ -222,4 +225,5 @@ def test_no_traffic_has_no_latency_and_no_error_rate() -> None:
     g.tick(60.0)
     for name in ("ttft_p95_s", "error_rate"):
         assert math.isnan(g.truth(name))
-    assert g.seen("request_rate_rps") == g.seen("token_rate_tps") == g.seen("running") == 0.0
+    for name in ("request_rate_rps", "prompt_token_rate_tps", "output_token_rate_tps", "running"):
+        assert g.seen(name) == 0.0

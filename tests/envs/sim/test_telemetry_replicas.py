@@ -10,6 +10,7 @@ import pytest
 
 from gatepilot.envs.sim.faults import Fault
 from gatepilot.envs.sim.params import UNLIMITED_BLOCKS
+from gatepilot.envs.workload.request import Requests
 
 from .sim_kit import Gateway, requests_of
 
@@ -26,20 +27,59 @@ def test_tokens_and_cpu_within_one_long_segment() -> None:
     """One answer decodes all the time: eight iterations and eight tokens a second, nothing ends."""
     g = Gateway([(0.0, 1, 4000)], replicas=1, **CPU)
     g.tick(120.0)
-    assert g.seen("token_rate_tps") == 8.0
+    assert g.seen("output_token_rate_tps") == 8.0
     assert g.seen("cpu_utilization") == pytest.approx(0.1 + 8 * 0.02 + 8 * 0.004)
     assert g.seen("running") == 1
     assert g.seen("waiting") == 0
 
 
-def test_prefill_tokens_count_chunk_by_chunk() -> None:
-    """Half prefilled: 512 tokens an iteration."""
+def test_the_cpu_pays_for_prefill_chunk_by_chunk() -> None:
+    """Half prefilled: 512 tokens an iteration, and none of the prompt has been counted yet."""
     g = Gateway([(0.0, 10**6, 1)], replicas=1, **CPU)
     g.tick(60.0)
-    assert g.seen("token_rate_tps") == 8 * 512
+    assert g.seen("prompt_token_rate_tps") == g.seen("output_token_rate_tps") == 0.0
     assert g.seen("cpu_utilization") == 1.0  # clipped
     assert g.params.kv_blocks == UNLIMITED_BLOCKS
     assert math.isnan(g.seen("kv_usage"))  # memory that is not modelled has no usage
+
+
+def test_a_prompt_counts_whole_with_its_first_token() -> None:
+    """1,200 tokens take three chunks, until 0.375 s; then comes one token every eighth of a second.
+
+    Rates over request rate are the mean lengths: 1,200 and 4.
+    """
+    g = Gateway([(0.0, 1200, 4)], replicas=1)
+    counted = []
+    for seconds in (0.25, 0.125, 0.375, 59.25):
+        g.tick(seconds)
+        counted.append((int(g.places["prompt_tokens"][0]), int(g.places["output_tokens"][0])))
+    assert counted == [(0, 0), (1200, 1), (1200, 4), (1200, 4)]
+    assert g.seen("prompt_token_rate_tps") / g.seen("request_rate_rps") == pytest.approx(1200)
+    assert g.seen("output_token_rate_tps") / g.seen("request_rate_rps") == pytest.approx(4)
+
+
+def test_a_cached_prefix_counts_and_what_an_eviction_computes_again_does_not() -> None:
+    """As vLLM counts: the prompt's length, once."""
+    turns = Requests(
+        np.array([1.0, 10.0]),
+        np.array([100, 300], np.int32),
+        np.array([1, 1], np.int32),
+        1e6,
+        prefix_hit_tokens=np.array([0, 100], np.int32),
+        prefix_parent=np.array([-1, 0]),
+    )
+    g = Gateway(turns, replicas=1, prefix_cache=1)
+    g.tick(60.0)
+    assert g.counters["prefix_hit_tokens"] == 100
+    assert g.seen("prompt_token_rate_tps") * 60 == pytest.approx(400)
+    assert g.places["tokens"][0] == 300
+    crowd = Gateway([(0.0, 100, 200)] * 4, replicas=1, kv_blocks=40)
+    crowd.tick(300.0)
+    assert crowd.status == ["ok"] * 4
+    assert crowd.outcomes.restarts.sum() > 0
+    assert crowd.places["prompt_tokens"][0] == 400
+    assert crowd.places["output_tokens"][0] == 800
+    assert crowd.places["tokens"][0] > 400 + 800 - 4
 
 
 @pytest.mark.parametrize("seconds", [5.0, 10.0, 60.0, 85.0])
@@ -96,13 +136,13 @@ def test_a_place_used_again_starts_its_counters_from_zero() -> None:
     rows = [(0.0, 1, 800), (0.0, 1, 480)]
     g = Gateway(rows, replicas=2, cold_start_s=0.0, **CPU)
     g.tick(60.0)
-    assert g.seen("token_rate_tps") == 16.0
+    assert g.seen("output_token_rate_tps") == 16.0
     g.tick(5.0, replicas=1)
     assert g.states == ["ready"]
-    assert g.seen("token_rate_tps") == 8.0
+    assert g.seen("output_token_rate_tps") == 8.0
     g.tick(5.0, replicas=2)
     assert g.places["incarnation"][1] == 2
-    assert g.seen("token_rate_tps") == 8.0
+    assert g.seen("output_token_rate_tps") == 8.0
     assert g.seen("cpu_utilization") == pytest.approx((0.1 + 8 * 0.024 + 0.1) / 2)
 
 
@@ -112,7 +152,7 @@ def test_a_draining_replica_counts_with_its_tokens_but_not_in_the_means() -> Non
     g.tick(15.0, replicas=1)
     assert g.seen("replicas_draining") == 1
     assert g.seen("running") == 2
-    assert g.seen("token_rate_tps") == 16.0
+    assert g.seen("output_token_rate_tps") == 16.0
     assert g.seen("cpu_utilization") == pytest.approx(0.1 + 8 * 0.024)
 
 

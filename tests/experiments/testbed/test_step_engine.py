@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gatepilot.envs.sim.params import UNLIMITED_BLOCKS, EngineParams
 from gatepilot.envs.sim.whole_run import simulate
 from gatepilot.envs.workload.request import Requests
+from gatepilot.experiments.testbed.replica_metrics import ReplicaMetrics
 from gatepilot.experiments.testbed.step_engine import Sequence, StepEngine, StepModel
 
 Row = tuple[float, int, int]
@@ -19,6 +20,7 @@ Row = tuple[float, int, int]
 def played(model: StepModel, rows: list[Row]) -> dict[str, list[float]]:
     """Runs the engine on a clock of its own, iteration by iteration."""
     engine = StepEngine(model)
+    metrics = ReplicaMetrics(model="m", pod="p", namespace="n")
     sequences = [Sequence(arrival_s, prompt, output) for arrival_s, prompt, output in rows]
     coming = deque(sequences)
     first_s: dict[Sequence, float] = {}
@@ -35,12 +37,16 @@ def played(model: StepModel, rows: list[Row]) -> dict[str, list[float]]:
             assert length_s is not None
         at_s += length_s
         for sequence in engine.finish():
+            metrics.token(sequence, at_s)
             first_s.setdefault(sequence, at_s - sequence.arrival_s)
             if sequence.is_finished:
                 end_s[sequence] = at_s - sequence.arrival_s
         assert engine.free_blocks == model.kv_blocks - sum(q.blocks for q in engine.running)
         assert engine.free_blocks >= 0
     assert engine.evictions == sum(q.evictions for q in sequences)
+    # what an eviction computes again is not counted again
+    assert metrics.prompt_tokens == sum(prompt for _, prompt, _ in rows)
+    assert metrics.generation_tokens == sum(output for *_, output in rows)
     return {
         "ttft_s": [first_s[q] for q in sequences],
         "e2e_s": [end_s[q] for q in sequences],

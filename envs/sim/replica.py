@@ -183,7 +183,8 @@ def finish_segment(env, rep, r, next_event, keys, pool, samples, out):
     """Books what the segment brought: tokens, completions, first tokens.
 
     What comes after its request's deadline has passed is for nobody: the gateway has answered 504.
-    vLLM does not count it either: `sweep_deadlines` takes back that of those still decoding.
+    vLLM does not count it either (`v1/engine/output_processor.py`): `sweep_deadlines` takes back
+    that of those still decoding.
     """
     t = next_event[r]
     steps = rep.steps

@@ -22,10 +22,11 @@ EVEN = [(0.5 * k, 1, 1) for k in range(2000)]
 SIZES: dict[str, Any] = {"kv_blocks": 1000, "weights_gib": 40.0, "kv_gib": 30.0, "vram_gib": 80.0}
 CPU: dict[str, Any] = {"cpu_idle": 0.1, "cpu_per_iteration_s": 0.02, "cpu_per_token_s": 0.004}
 WINDOWED = ("request_rate_rps", "samples", "error_rate", "ttft_p95_s", "e2e_p95_s")
+TOKEN_RATES = ("prompt_token_rate_tps", "output_token_rate_tps")
 OF_NEWEST = (
     *("replicas_ready", "replicas_starting", "replicas_draining", "replicas_ejected"),
     *("running", "waiting", "kv_usage", "vram_utilization"),
-    *("prompt_token_rate_tps", "output_token_rate_tps"),
+    *TOKEN_RATES,
     *("cpu_utilization", "replica_error_spread"),
 )
 SETTINGS = ("replicas_requested", "breaker_threshold")
@@ -107,7 +108,7 @@ def test_a_gap_of_a_window_leaves_nothing_but_the_settings() -> None:
         assert g.seen("breaker_threshold") == 0.5
     g = w.to(200.0)  # the first one after it: gauges, and one sample has no rate
     assert missing(g).isdisjoint({"running", "replicas_ready", "kv_usage", "vram_utilization"})
-    assert {"prompt_token_rate_tps", "output_token_rate_tps", "cpu_utilization", *WINDOWED} <= missing(g)
+    assert {*TOKEN_RATES, "cpu_utilization", *WINDOWED} <= missing(g)
 
 
 def test_a_missing_scrape_within_the_window_changes_nothing_but_rounding() -> None:
@@ -160,9 +161,8 @@ def test_stale_values_stand_still_and_catch_up_at_once() -> None:
     assert g.seen("request_rate_rps") == 60 / 60
     assert g.seen("running") == 0
     g = w.to(120.0)
-    for name in ("request_rate_rps", "samples", "prompt_token_rate_tps", "output_token_rate_tps"):
+    for name in ("request_rate_rps", "samples", *TOKEN_RATES, "cpu_utilization"):
         assert g.seen(name) == 0.0
-    assert g.seen("cpu_utilization") == 0.0
     unknown = {"error_rate", "ttft_p95_s", "e2e_p95_s", "prompt_tokens_p50", "prompt_tokens_p95"}
     assert missing(g) == {*unknown, "replica_error_spread"}
     assert g.seen("running") == 0

@@ -13,6 +13,7 @@ from .do_nothing import DoNothingParams
 from .fixed import FixedParams
 from .held_threshold import HeldThreshold
 from .hpa import HpaParams
+from .planner.controller import PlannerControllerParams
 from .random import RandomParams
 from .site import Site, Suggest
 from .unit import Unit
@@ -46,6 +47,7 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
     "do_nothing": DoNothingParams,
     "fixed": FixedParams,
     "hpa": HpaParams,
+    "planner": PlannerControllerParams,
     "random": RandomParams,
 }
 """Name to parameters."""

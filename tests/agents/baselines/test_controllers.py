@@ -52,6 +52,7 @@ def test_the_names_are_the_agreed_ones() -> None:
         "do_nothing",
         "fixed",
         "hpa",
+        "planner",
         "random",
     )
 
@@ -225,7 +226,7 @@ def test_parameters_and_tick_reach_the_controller() -> None:
         ("alwaysmax@unit", "did you mean always_max"),
         (
             "zzz",
-            "did you mean always_max, always_open, always_shed, do_nothing, fixed, hpa, random",
+            "did you mean " + ", ".join(controller_names()),
         ),
         ("hpa@unitt", "unknown controller 'hpa@unitt'"),
         ("", "unknown controller ''"),

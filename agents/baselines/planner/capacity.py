@@ -1,0 +1,146 @@
+"""How busy a replica may be before one request in twenty waits too long for its first token.
+
+Work is time: a request of P prompt and O output tokens keeps a replica busy for
+
+    b = P (base / chunk + per_prefill) + O (per_seq + per_ctx (P + O / 2))    seconds,
+
+a prompt token with its share of a full prefill iteration, an output token with what it adds to an
+iteration that runs anyway (the iteration model is the engine's, docs/simulator.md).
+
+Each replica is a queue of its own: routers count requests, and a request that decodes counts like
+one whose prompt still waits, so arrivals find the queue of prompts about as long as if they had
+been sent at random. With a replica busy for the share u of its time (M/G/1, tail of the heavy
+traffic approximation; Kingman 1961; Bolch et al., Queueing Networks and Markov Chains, 6.3):
+
+    P(wait > x) = u exp(-2 (1 - u) x / (b (ca2 + cs2)))
+
+with ca2, cs2 the squared coefficients of variation of arrivals and of work. The first token comes
+after the wait and the prompt's own prefill, at a full chunk. Prompts are taken for lognormal
+through their median and P95, and work for as variable as prompts. So
+
+    P(TTFT > t) = mean over prompts of P(wait > t - prefill(prompt)),
+
+and the busiest share for a latency t is where that reaches 0.05. Where prompts whose prefill alone
+takes longer than t are more than that, 0.05 of the others may be late: no number of replicas does
+better.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..site import ReplicaSpec
+
+Floats = NDArray[np.float64]
+
+LATE_SHARE: Final = 0.05
+"""What a P95 leaves over."""
+_P95_Z: Final = NormalDist().inv_cdf(1 - LATE_SHARE)
+_POINTS: Final = 40
+_NORMAL: Final = np.array([NormalDist().inv_cdf((k + 0.5) / _POINTS) for k in range(_POINTS)])
+"""Standard normal quantiles: forty prompts of equal probability stand for all."""
+_LEAST_SIGMA: Final = 0.05
+_MOST_SIGMA: Final = 2.0
+"""Spread of log prompts that is believed: histograms make odd quantiles of few samples."""
+_BISECTIONS: Final = 30
+_MIX_GRID: Final = 0.05
+"""Mixes nearer to each other than this (natural logarithm) are one: its curve is kept."""
+_MOST_CURVES: Final = 4096
+"""Curves kept: more mixes than a day of a service shows."""
+LATENCIES: Final = np.geomspace(0.05, 10.0, 64)
+"""Latencies at which curves are known, as multiples of the limit."""
+_LOG_LATENCIES: Final = np.log(LATENCIES)
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What requests are like."""
+
+    prompt_tokens_p50: float
+    prompt_tokens_p95: float
+    busy_s: float
+    """b: mean work of a request, seconds of a replica."""
+
+
+@dataclass(slots=True)
+class Capacity:
+    """Curves of latency over busy share, by mix."""
+
+    replica: ReplicaSpec
+    ttft_limit_s: float
+    """Unit of `LATENCIES`."""
+    arrival_scv: float
+    """ca2: 1 for Poisson arrivals, more for bursts."""
+    _curves: dict[tuple[int, int, int], Floats] = field(default_factory=dict)
+
+    @property
+    def prefill_token_s(self) -> float:
+        """Time of a prompt token in a full iteration."""
+        step = self.replica.step
+        return step.base_s / self.replica.chunk_tokens + step.per_prefill_token_s
+
+    def output_token_s(self, prompt_tokens: Floats, output_tokens: Floats) -> Floats:
+        """Time that an output token adds to an iteration, of the arguments' shape."""
+        step = self.replica.step
+        context_tokens = prompt_tokens + output_tokens / 2
+        added_s: Floats = step.per_seq_s + step.per_ctx_token_s * context_tokens
+        return added_s
+
+    def busiest_share(self, mix: Mix, log_latency: float) -> float:
+        """Share of its time that a replica may be busy so that the P95 stays at a latency.
+
+        Args:
+            mix: What requests are like.
+            log_latency: Natural logarithm of latency over limit.
+        """
+        return float(np.interp(log_latency, _LOG_LATENCIES, self._curve(mix)))
+
+    def log_latency(self, mix: Mix, busy_share: float) -> float:
+        """The inverse: natural logarithm of P95 over limit at a busy share."""
+        return float(np.interp(busy_share, self._curve(mix), _LOG_LATENCIES))
+
+    def _curve(self, mix: Mix) -> Floats:
+        """`(64,)`, rising: the busiest share for each of `LATENCIES`."""
+        key = (
+            round(math.log(mix.prompt_tokens_p50) / _MIX_GRID),
+            round(math.log(max(mix.prompt_tokens_p95, mix.prompt_tokens_p50)) / _MIX_GRID),
+            round(math.log(mix.busy_s) / _MIX_GRID),
+        )
+        if key not in self._curves:
+            if len(self._curves) >= _MOST_CURVES:
+                self._curves.clear()
+            p50, p95, busy_s = (math.exp(place * _MIX_GRID) for place in key)
+            self._curves[key] = self._solved(Mix(p50, p95, busy_s))
+        return self._curves[key]
+
+    def _solved(self, mix: Mix) -> Floats:
+        sigma = math.log(mix.prompt_tokens_p95 / mix.prompt_tokens_p50) / _P95_Z
+        sigma = min(max(sigma, _LEAST_SIGMA), _MOST_SIGMA)
+        prompts = mix.prompt_tokens_p50 * np.exp(sigma * _NORMAL)
+        latencies_s = LATENCIES[:, None] * self.ttft_limit_s
+        slack_s = latencies_s - prompts * self.prefill_token_s
+        spread_s = mix.busy_s * (self.arrival_scv + math.expm1(sigma**2)) / 2
+        hopeless = (slack_s <= 0).mean(axis=1)
+        beyond_hope = hopeless + (1 - hopeless) * LATE_SHARE
+        allowed = np.where(hopeless < LATE_SHARE, LATE_SHARE, beyond_hope)
+        low, high = np.zeros(len(LATENCIES)), np.ones(len(LATENCIES))
+        for _ in range(_BISECTIONS):
+            share = (low + high) / 2
+            late = _late_shares(share, slack_s, spread_s)
+            is_kept = late <= allowed
+            low, high = np.where(is_kept, share, low), np.where(is_kept, high, share)
+        rising: Floats = np.maximum.accumulate(low) + 1e-9 * np.arange(len(low))
+        return rising
+
+
+def _late_shares(share: Floats, slack_s: Floats, spread_s: float) -> Floats:
+    """`(L,)`: share of requests that are late, for slacks `(L, prompts)`."""
+    waits = share[:, None] * np.exp(-(1 - share[:, None]) * np.maximum(slack_s, 0.0) / spread_s)
+    late: Floats = np.where(slack_s > 0, waits, 1.0).mean(axis=1)
+    return late

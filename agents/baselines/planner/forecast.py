@@ -1,0 +1,128 @@
+"""Where the load goes: level and damped trend of its logarithm, and how far that has been off.
+
+Formula (Holt's linear method with a damped trend; Gardner and McKenzie 1985; Hyndman and
+Athanasopoulos, Forecasting: Principles and Practice, 3rd ed., 8.2): with y the log of the load,
+
+    level' = a y + (1 - a) (level + f trend)
+    trend' = b (level' - level) + (1 - b) f trend
+    forecast(h) = level' + (f + f^2 + ... + f^h) trend'
+
+What was forecast h ticks ago is compared with what came: the mean square of that error, weighted
+exponentially, starts at a prior. All arrays hold one entry a gateway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_LOAD_FLOOR: Final = 0.02
+"""Added to every load (replicas kept busy): the log of next to nothing stays quiet."""
+_ERROR_WEIGHT: Final = 0.03
+"""Weight of the newest squared error: the last quarter of an hour counts for most at 15 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastParams:
+    """Smoothing."""
+
+    level_weight: float = 0.8
+    """a: weight of the newest load; a minute's mean is smooth already."""
+    trend_weight: float = 0.05
+    """b: weight of the newest change of level."""
+    damping: float = 0.85
+    """f: share of the trend that is left after a tick."""
+    error_prior: float = 0.2
+    """Error to be expected before any was seen: 0.2 is a factor of 1.22."""
+
+    def __post_init__(self) -> None:
+        """Refuses what would not converge.
+
+        Raises:
+            ValueError: A weight or the damping is outside 0-1, or the prior below 0.
+        """
+        for name in ("level_weight", "trend_weight", "damping"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} is {value}, expected 0-1")
+        if not self.error_prior >= 0:
+            raise ValueError(f"error_prior is {self.error_prior}, expected 0 or more")
+
+
+@dataclass(slots=True)
+class ForecastState:
+    """What is remembered of n gateways."""
+
+    ticks: NDArray[np.int64]
+    """`(n,)`: loads seen."""
+    level: Floats
+    """`(n,)`: log load."""
+    trend: Floats
+    """`(n,)`: change of the level a tick."""
+    error_sq: Floats
+    """`(n,)`: mean square of the errors at the horizon."""
+    made: Floats
+    """`(n, h)`: ring of the last forecasts; slot `ticks % h` is the oldest."""
+
+    @classmethod
+    def start(cls, params: ForecastParams, n: int, ahead_ticks: int) -> ForecastState:
+        """Gateways of which nothing has been seen.
+
+        Args:
+            params: Smoothing.
+            n: Gateways.
+            ahead_ticks: h: how far ahead is looked, 1 or more.
+        """
+        return cls(
+            ticks=np.zeros(n, np.int64),
+            level=np.zeros(n),
+            trend=np.zeros(n),
+            error_sq=np.full(n, params.error_prior**2),
+            made=np.zeros((n, ahead_ticks)),
+        )
+
+
+def see(state: ForecastState, load: Floats, params: ForecastParams) -> None:
+    """Takes in the newest load, `(n,)`; where it is NaN nothing changes."""
+    known, ahead_ticks = ~np.isnan(load), state.made.shape[1]
+    y = np.log(np.where(known, load, 0.0) + _LOAD_FLOOR)
+    expected = state.level + params.damping * state.trend
+    level = params.level_weight * y + (1 - params.level_weight) * expected
+    level = np.where(state.ticks == 0, y, level)
+    change = np.where(state.ticks == 0, 0.0, level - state.level)
+    trend = params.trend_weight * change
+    trend += (1 - params.trend_weight) * params.damping * state.trend
+    rows, slots = np.arange(len(load)), state.ticks % ahead_ticks
+    error_sq = (y - state.made[rows, slots]) ** 2
+    error_sq = (1 - _ERROR_WEIGHT) * state.error_sq + _ERROR_WEIGHT * error_sq
+    can_compare = known & (state.ticks >= ahead_ticks)
+    state.error_sq[:] = np.where(can_compare, error_sq, state.error_sq)
+    state.level[:] = np.where(known, level, state.level)
+    state.trend[:] = np.where(known, trend, state.trend)
+    ahead = _log_ahead(state, params)
+    state.made[rows, slots] = np.where(known, ahead, state.made[rows, slots])
+    state.ticks += known
+
+
+def highest(state: ForecastState, params: ForecastParams, errors: float) -> Floats:
+    """`(n,)`: the higher of the load now and that at the horizon, some errors above its forecast.
+
+    Args:
+        state: After `see`.
+        params: Smoothing.
+        errors: Root mean square errors to be safe from.
+    """
+    later = _log_ahead(state, params) + errors * np.sqrt(state.error_sq)
+    return np.maximum(np.exp(np.maximum(later, state.level)) - _LOAD_FLOOR, 0.0)
+
+
+def _log_ahead(state: ForecastState, params: ForecastParams) -> Floats:
+    f, ticks = params.damping, state.made.shape[1]
+    steps = float(ticks) if f == 1 else f * (1 - f**ticks) / (1 - f)
+    ahead: Floats = state.level + steps * state.trend
+    return ahead

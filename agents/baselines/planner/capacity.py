@@ -20,9 +20,10 @@ through their median and P95, and work for as variable as prompts. So
 
     P(TTFT > t) = mean over prompts of P(wait > t - prefill(prompt)),
 
-and the busiest share for a latency t is where that reaches 0.05. Where prompts whose prefill alone
-takes longer than t are more than that, 0.05 of the others may be late: no number of replicas does
-better.
+and the latency to expect at a busy share is where that is 0.05. The busiest share for a limit is
+found the other way round, but prompts whose prefill alone takes longer than the limit are late
+whatever the number of replicas. So of the others at least 0.025 may be late: near the point at
+which no replicas help, the formula would ask for all there are.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ Floats = NDArray[np.float64]
 
 LATE_SHARE: Final = 0.05
 """What a P95 leaves over."""
+LEAST_LATE: Final = 0.025
+"""Share of the requests that could be in time which may be late in any case."""
 _P95_Z: Final = NormalDist().inv_cdf(1 - LATE_SHARE)
 _POINTS: Final = 40
 _NORMAL: Final = np.array([NormalDist().inv_cdf((k + 0.5) / _POINTS) for k in range(_POINTS)])
@@ -49,6 +52,7 @@ _LEAST_SIGMA: Final = 0.05
 _MOST_SIGMA: Final = 2.0
 """Spread of log prompts that is believed: histograms make odd quantiles of few samples."""
 _BISECTIONS: Final = 30
+_RISE: Final = 1e-9
 _MIX_GRID: Final = 0.05
 """Mixes nearer to each other than this (natural logarithm) are one: its curve is kept."""
 _MOST_CURVES: Final = 4096
@@ -77,7 +81,7 @@ class Capacity:
     """Unit of `LATENCIES`."""
     arrival_scv: float
     """ca2: 1 for Poisson arrivals, more for bursts."""
-    _curves: dict[tuple[int, int, int], Floats] = field(default_factory=dict)
+    _curves: dict[tuple[int, int, int], tuple[Floats, Floats]] = field(default_factory=dict)
 
     @property
     def prefill_token_s(self) -> float:
@@ -92,21 +96,21 @@ class Capacity:
         added_s: Floats = step.per_seq_s + step.per_ctx_token_s * context_tokens
         return added_s
 
-    def busiest_share(self, mix: Mix, log_latency: float) -> float:
-        """Share of its time that a replica may be busy so that the P95 stays at a latency.
+    def busiest_share(self, mix: Mix, log_limit: float) -> float:
+        """Share of its time that a replica may be busy so that the P95 keeps a limit.
 
         Args:
             mix: What requests are like.
-            log_latency: Natural logarithm of latency over limit.
+            log_limit: Natural logarithm of the limit over `ttft_limit_s`.
         """
-        return float(np.interp(log_latency, _LOG_LATENCIES, self._curve(mix)))
+        return float(np.interp(log_limit, _LOG_LATENCIES, self._curves_of(mix)[1]))
 
     def log_latency(self, mix: Mix, busy_share: float) -> float:
-        """The inverse: natural logarithm of P95 over limit at a busy share."""
-        return float(np.interp(busy_share, self._curve(mix), _LOG_LATENCIES))
+        """The P95 to expect at a busy share: natural logarithm of it over `ttft_limit_s`."""
+        return float(np.interp(busy_share, self._curves_of(mix)[0], _LOG_LATENCIES))
 
-    def _curve(self, mix: Mix) -> Floats:
-        """`(64,)`, rising: the busiest share for each of `LATENCIES`."""
+    def _curves_of(self, mix: Mix) -> tuple[Floats, Floats]:
+        """Busy shares `(64,)` at which the P95 is each of `LATENCIES`, and those allowed for it."""
         key = (
             round(math.log(mix.prompt_tokens_p50) / _MIX_GRID),
             round(math.log(max(mix.prompt_tokens_p95, mix.prompt_tokens_p50)) / _MIX_GRID),
@@ -119,24 +123,40 @@ class Capacity:
             self._curves[key] = self._solved(Mix(p50, p95, busy_s))
         return self._curves[key]
 
-    def _solved(self, mix: Mix) -> Floats:
+    def _solved(self, mix: Mix) -> tuple[Floats, Floats]:
         sigma = math.log(mix.prompt_tokens_p95 / mix.prompt_tokens_p50) / _P95_Z
         sigma = min(max(sigma, _LEAST_SIGMA), _MOST_SIGMA)
         prompts = mix.prompt_tokens_p50 * np.exp(sigma * _NORMAL)
         latencies_s = LATENCIES[:, None] * self.ttft_limit_s
         slack_s = latencies_s - prompts * self.prefill_token_s
         spread_s = mix.busy_s * (self.arrival_scv + math.expm1(sigma**2)) / 2
+        expected = _shares(slack_s, spread_s, np.full(len(LATENCIES), LATE_SHARE))
+        # So that it can be inverted: an idle replica has the latest of the latencies at 0.
+        places = np.arange(len(LATENCIES))
+        idle = np.count_nonzero(expected < _RISE) - 1
+        expected = np.where(places <= idle, places - idle, expected + _RISE * places)
+        # Where no prompt at all can be in time, waits are at least no longer than prefills.
         hopeless = (slack_s <= 0).mean(axis=1)
-        beyond_hope = hopeless + (1 - hopeless) * LATE_SHARE
-        allowed = np.where(hopeless < LATE_SHARE, LATE_SHARE, beyond_hope)
-        low, high = np.zeros(len(LATENCIES)), np.ones(len(LATENCIES))
-        for _ in range(_BISECTIONS):
-            share = (low + high) / 2
-            late = _late_shares(share, slack_s, spread_s)
-            is_kept = late <= allowed
-            low, high = np.where(is_kept, share, low), np.where(is_kept, high, share)
-        rising: Floats = np.maximum.accumulate(low) + 1e-9 * np.arange(len(low))
-        return rising
+        slack_s = np.where(hopeless[:, None] < 1, slack_s, prompts * self.prefill_token_s)
+        hopeless = np.where(hopeless < 1, hopeless, 0.0)
+        allowed = hopeless + np.maximum(LATE_SHARE - hopeless, LEAST_LATE * (1 - hopeless))
+        return expected, _shares(slack_s, spread_s, allowed)
+
+
+def _shares(slack_s: Floats, spread_s: float, late: Floats) -> Floats:
+    """`(L,)`: busy share at which a share of requests is late; 0 where more are so at once.
+
+    Args:
+        slack_s: What the prefill leaves of each latency, `(L, prompts)`.
+        spread_s: Scale of the wait's tail.
+        late: `(L,)`.
+    """
+    low, high = np.zeros(len(late)), np.ones(len(late))
+    for _ in range(_BISECTIONS):
+        share = (low + high) / 2
+        is_kept = _late_shares(share, slack_s, spread_s) <= late
+        low, high = np.where(is_kept, share, low), np.where(is_kept, high, share)
+    return low
 
 
 def _late_shares(share: Floats, slack_s: Floats, spread_s: float) -> Floats:

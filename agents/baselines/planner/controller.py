@@ -45,7 +45,7 @@ class PlannerControllerParams:
             PlannerParams(
                 forecast=forecast,
                 errors=suggest.suggest_float("errors", 0.0, 2.5),
-                reserve=suggest.suggest_float("reserve", 0.0, 2.0),
+                reserve=suggest.suggest_float("reserve", 0.0, 4.0),
                 peak_share=suggest.suggest_float("peak_share", 0.0, 1.0),
                 peak_kept=1 - suggest.suggest_float("peak_lost", 0.001, 0.05, log=True),
                 headroom=suggest.suggest_float("headroom", 0.5, 1.3, log=True),

@@ -4,8 +4,8 @@ Formula, every tick:
 
     work      = arrivals/s * b + waiting * b / catch-up time        (b: `capacity`)
     coming    = the higher of `work` now and one cold start ahead, z errors above its forecast
-    target    = max(coming, peak share * remembered peak of work) + reserve
-    need      = ceil(target / (headroom * busiest share)) + ejected replicas
+    target    = max(coming, peak share * remembered peak of work)
+    need      = ceil(target / (headroom * busiest share) + reserve) + ejected replicas
     replicas  = need at once on the way up; on the way down the largest need of the last ticks
 
 The busiest share is that at which the P95 of time to first token is expected to stay at its limit,
@@ -52,7 +52,7 @@ class PlannerParams:
     errors: float = 1.0
     """z: root mean square errors of the forecast to be safe from."""
     reserve: float = 0.2
-    """Work (replicas kept busy) kept in hand for what no trend announces: a tenant that jumps."""
+    """Replicas in hand for what no trend announces, such as a tenant that jumps."""
     peak_share: float = 0.5
     """Share of the remembered peak that stays covered."""
     peak_kept: float = 0.99
@@ -191,7 +191,7 @@ class Planner:
         see(state.forecast, work + backlog, params.forecast)
         state.peak[:] = np.fmax(state.peak * params.peak_kept, work)
         coming = highest(state.forecast, params.forecast, params.errors)
-        target = np.maximum(coming, params.peak_share * state.peak) + params.reserve
+        target = np.maximum(coming, params.peak_share * state.peak)
         self._see_latency(rows, work, busy_s)
         need = self._needs(rows, target, busy_s, ~np.isnan(work))
         return Plan(
@@ -246,7 +246,7 @@ class Planner:
             share = self.capacity.busiest_share(self._mix(i, busy_s[i]), -self.state.bias[i])
             share = max(share, _LEAST_SHARE) * self.params.headroom
             out = 0 if math.isnan(ejected[i]) else round(ejected[i])
-            needs[i] = limits.clip(math.ceil(target[i] / share) + out)
+            needs[i] = limits.clip(math.ceil(target[i] / share + self.params.reserve) + out)
         return needs
 
     def _held(self, rows: Rows, need: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,116 @@
+"""What a replica can take, against closed forms and against an integral taken another way."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from gatepilot.agents.baselines.planner.capacity import LATENCIES, Capacity, Mix
+from gatepilot.agents.baselines.site import ReplicaSpec
+from gatepilot.envs.profiles.step import StepModel
+
+LIMIT_S = 0.8
+REPLICA = ReplicaSpec(StepModel(0.0128, 5e-5, 3e-8, 7.5e-5), 110.0, chunk_tokens=512)
+"""0.1 ms a prompt token: 0.0128 / 512 + 7.5e-5."""
+
+
+def capacity(arrival_scv: float = 1.0, limit_s: float = LIMIT_S) -> Capacity:
+    return Capacity(REPLICA, limit_s, arrival_scv)
+
+
+def test_work_of_a_request_by_hand() -> None:
+    made = capacity()
+    assert made.prefill_token_s == pytest.approx(1e-4)
+    # context 1000 + 100 / 2: 5e-5 + 3e-8 * 1050 = 8.15e-5 a token
+    added_s = made.output_token_s(np.array([1000.0]), np.array([100.0]))
+    assert added_s == pytest.approx([8.15e-5])
+
+
+def test_short_prompts_make_the_exact_queue_of_one_server() -> None:
+    """Prompts of no length and work as variable as an exponential: M/M/1, whose tail is known."""
+    sigma = math.sqrt(math.log(2.0))  # squared coefficient of variation 1
+    mix = Mix(1e-3, 1e-3 * math.exp(sigma * norm.ppf(0.95)), 0.2)
+    for latency in (0.5, 1.0, 2.0):
+        limit_s = latency * LIMIT_S
+        exact = brentq(lambda u, t=limit_s: u * math.exp(-(1 - u) * t / 0.2) - 0.05, 1e-6, 1 - 1e-9)
+        found = capacity().busiest_share(mix, math.log(latency))
+        assert found == pytest.approx(exact, abs=0.02)  # the mix stands on a grid of 5 %
+
+
+def independent_share(mix: Mix, latency_s: float, arrival_scv: float) -> float:
+    """The same tail, with the mean over prompts as an integral over their density."""
+    sigma = math.log(mix.prompt_tokens_p95 / mix.prompt_tokens_p50) / norm.ppf(0.95)
+    spread_s = mix.busy_s * (arrival_scv + math.exp(sigma**2) - 1) / 2
+
+    def late(share: float) -> float:
+        longest = latency_s / 1e-4  # prompts whose prefill takes just the latency
+        edge = math.log(longest / mix.prompt_tokens_p50) / sigma
+
+        def weighted(z: float) -> float:
+            slack_s = latency_s - mix.prompt_tokens_p50 * math.exp(sigma * z) * 1e-4
+            density: float = norm.pdf(z)
+            return density * share * math.exp(-(1 - share) * slack_s / spread_s)
+
+        waited, _ = quad(weighted, -8, min(edge, 8))
+        return float(waited + norm.sf(edge))
+
+    hopeless = late(0.0)
+    allowed = hopeless + max(0.05 - hopeless, 0.025 * (1 - hopeless))
+    found: float = brentq(lambda u: late(u) - allowed, 0.0, 1 - 1e-9)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mix", "latency"),
+    [
+        (Mix(600.0, 2000.0, 0.1), 1.0),
+        (Mix(600.0, 2000.0, 0.1), 2.0),
+        (Mix(600.0, 4000.0, 0.15), 1.0),
+        (Mix(1500.0, 4000.0, 0.2), 1.5),
+        (Mix(100.0, 300.0, 0.02), 0.5),
+    ],
+)
+@pytest.mark.parametrize("arrival_scv", [0.5, 1.0, 4.0])
+def test_shares_agree_with_an_integral_over_prompts(
+    mix: Mix, latency: float, arrival_scv: float
+) -> None:
+    found = capacity(arrival_scv).busiest_share(mix, math.log(latency))
+    expected = independent_share(mix, latency * LIMIT_S, arrival_scv)
+    assert found == pytest.approx(expected, abs=0.05)
+
+
+def test_where_no_number_of_replicas_helps_the_others_count() -> None:
+    """A limit out of reach (dynamo PR#11624) leaves something to divide by."""
+    for mix in (Mix(5000.0, 20_000.0, 0.7), Mix(20_000.0, 25_000.0, 2.0), Mix(9e4, 1e5, 9.0)):
+        assert 0.001 < capacity().busiest_share(mix, 0.0) < 0.9
+
+
+def test_the_expected_latency_of_an_idle_replica_is_the_prefill_of_a_long_prompt() -> None:
+    found_s = LIMIT_S * math.exp(capacity().log_latency(Mix(600.0, 2000.0, 0.1), 0.0))
+    assert found_s == pytest.approx(2000 * 1e-4, rel=0.1)
+
+
+@pytest.mark.parametrize("mix", [Mix(600.0, 2000.0, 0.1), Mix(1500.0, 4000.0, 0.5)])
+def test_more_latency_lets_replicas_be_busier_and_the_inverse_fits(mix: Mix) -> None:
+    made = capacity()
+    shares = [made.busiest_share(mix, math.log(x)) for x in LATENCIES if x > 0.5]
+    assert all(later >= earlier for earlier, later in itertools.pairwise(shares))
+    for latency in (1.2, 2.0, 3.0):
+        share = made.busiest_share(mix, math.log(latency))
+        assert made.log_latency(mix, share) == pytest.approx(math.log(latency), abs=0.05)
+
+
+def test_bursts_and_longer_prompts_leave_less() -> None:
+    base = capacity().busiest_share(Mix(600.0, 2000.0, 0.1), 0.0)
+    assert capacity(4.0).busiest_share(Mix(600.0, 2000.0, 0.1), 0.0) < base
+    assert capacity().busiest_share(Mix(600.0, 5000.0, 0.1), 0.0) < base
+    assert capacity().busiest_share(Mix(600.0, 2000.0, 0.2), 0.0) < base
+
+
+def test_odd_quantiles_of_a_histogram_are_borne() -> None:
+    for p50, p95 in ((500.0, 500.0), (500.0, 400.0), (1.0, 131_072.0)):
+        assert 0.0 <= capacity().busiest_share(Mix(p50, p95, 0.05), 0.0) <= 1.0

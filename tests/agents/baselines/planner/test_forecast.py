@@ -1,0 +1,103 @@
+"""The forecast, worked out by hand and against a plain loop."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepilot.agents.baselines.planner.forecast import (
+    ForecastParams,
+    ForecastState,
+    highest,
+    see,
+)
+
+FLOOR = 0.02
+
+
+def fed(params: ForecastParams, loads: list[float], ahead: int = 4) -> ForecastState:
+    state = ForecastState.start(params, 1, ahead)
+    for load in loads:
+        see(state, np.array([load]), params)
+    return state
+
+
+def test_two_loads_by_hand() -> None:
+    """y: ln 1, ln 2. Level 0.5 ln 2; trend 0.25 of that; f = 1 sums to four trends ahead."""
+    params = ForecastParams(level_weight=0.5, trend_weight=0.25, damping=1.0, error_prior=0.0)
+    state = fed(params, [1 - FLOOR, 2 - FLOOR])
+    level, trend = 0.5 * np.log(2), 0.125 * np.log(2)
+    assert state.level[0] == pytest.approx(level)
+    assert state.trend[0] == pytest.approx(trend)
+    assert highest(state, params, 0.0)[0] == pytest.approx(np.exp(level + 4 * trend) - FLOOR)
+
+
+def test_a_steady_load_stays_what_it_is_and_a_falling_one_counts_as_it_is_now() -> None:
+    params = ForecastParams(error_prior=0.0)
+    assert highest(fed(params, [3.0] * 50), params, 2.0)[0] == pytest.approx(3.0)
+    falling = fed(params, [10.0, 8.0, 6.0, 4.0, 2.0])
+    assert highest(falling, params, 0.0)[0] == pytest.approx(np.exp(falling.level[0]) - FLOOR)
+
+
+def test_growth_by_a_constant_factor_is_seen_ahead() -> None:
+    params = ForecastParams(level_weight=1.0, trend_weight=1.0, damping=1.0, error_prior=0.0)
+    loads = [1.1**k - FLOOR for k in range(20)]
+    state = fed(params, loads)
+    assert highest(state, params, 0.0)[0] == pytest.approx(1.1**23 - FLOOR)
+    assert state.error_sq[0] < 0.02  # four ticks of it were forecast before the trend was known
+
+
+def test_errors_widen_what_is_to_be_safe_from() -> None:
+    params = ForecastParams(error_prior=0.1)
+    calm = fed(params, [4.0] * 200)
+    jumpy = fed(params, [4.0, 8.0] * 100, ahead=3)
+    assert calm.error_sq[0] < 0.01 * 0.1
+    assert jumpy.error_sq[0] > 10 * calm.error_sq[0]
+    assert highest(jumpy, params, 3.0)[0] > 1.2 * highest(jumpy, params, 1.0)[0]
+    assert highest(calm, params, 2.0)[0] < 1.05 * 4.0
+
+
+def by_loop(params: ForecastParams, loads: list[float | None], ahead: int) -> tuple[float, float]:
+    """Level and mean squared error, one number after the other, the whole history kept."""
+    level, trend, error_sq = 0.0, 0.0, params.error_prior**2
+    made: list[float] = []
+    for load in loads:
+        if load is None:
+            continue
+        y = float(np.log(load + FLOOR))
+        if made:
+            before = level
+            level = params.level_weight * y
+            level += (1 - params.level_weight) * (before + params.damping * trend)
+            trend = (
+                params.trend_weight * (level - before)
+                + (1 - params.trend_weight) * params.damping * trend
+            )
+        else:
+            level = y
+        if len(made) >= ahead:
+            error_sq = 0.97 * error_sq + 0.03 * (y - made[-ahead]) ** 2
+        made.append(level + sum(params.damping**k for k in range(1, ahead + 1)) * trend)
+    return level, error_sq
+
+
+@given(
+    loads=st.lists(st.none() | st.floats(0, 50), min_size=1, max_size=60),
+    ahead=st.integers(1, 12),
+    weights=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.5, 1)),
+)
+def test_any_history_agrees_with_a_plain_loop(
+    loads: list[float | None], ahead: int, weights: tuple[float, float, float]
+) -> None:
+    params = ForecastParams(*weights)
+    state = fed(params, [np.nan if load is None else load for load in loads], ahead)
+    level, error_sq = by_loop(params, loads, ahead)
+    assert state.level[0] == pytest.approx(level, rel=1e-9, abs=1e-9)
+    assert state.error_sq[0] == pytest.approx(error_sq, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["level_weight", "trend_weight", "damping", "error_prior"])
+@pytest.mark.parametrize("value", [-0.1, float("nan")])
+def test_what_would_not_converge_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is"):
+        ForecastParams(**{name: value})

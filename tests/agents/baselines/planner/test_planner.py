@@ -1,0 +1,247 @@
+"""The planner: known answers, what it does not know, and what others are blamed for."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatepilot.agents.baselines.planner.controller import PlannerController
+from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
+from gatepilot.agents.baselines.site import ReplicaSpec, Site, SiteError
+from gatepilot.envs.profiles.step import StepModel
+from gatepilot.envs.schema.fields import FIELD_INDEX
+from gatepilot.envs.schema.settings import GatewaySettings, Limits
+from gatepilot.envs.schema.snapshot import MetricsSnapshot
+from gatepilot.reward.slo import Slo
+
+REPLICA = ReplicaSpec(StepModel(0.0128, 5e-5, 3e-8, 7.5e-5), 110.0)
+SITE = Site(Limits(1, 16), replica=REPLICA)
+BUSY_S = 0.1 + 100 * 8.15e-5
+"""Work of 1000 prompt and 100 output tokens, by hand in test_capacity."""
+PLAIN = PlannerParams(errors=0.0, reserve=0.0, peak_share=0.0, bias_weight=0.0, hold_ticks=0)
+"""Nothing but work over capacity."""
+
+
+def snapshot(rate_rps: float | None, replicas: int = 4, **others: Any) -> MetricsSnapshot:  # noqa: ANN401
+    rate = rate_rps or 0.0
+    known = MetricsSnapshot(
+        replicas_requested=replicas,
+        breaker_threshold=0.5,
+        replicas_ready=replicas,
+        replicas_starting=0.0,
+        replicas_ejected=0.0,
+        request_rate_rps=rate_rps,
+        samples=60 * rate,
+        prompt_token_rate_tps=1000 * rate,
+        output_token_rate_tps=100 * rate,
+        prompt_tokens_p50=800.0 if rate else None,
+        prompt_tokens_p95=2500.0 if rate else None,
+        running=3 * rate,
+        waiting=0.0,
+        ttft_p95_s=0.4 if rate else None,
+    )
+    return replace(known, **others)
+
+
+class Loop:
+    """A planner whose wishes come true at once."""
+
+    def __init__(self, params: PlannerParams = PLAIN, site: Site = SITE, replicas: int = 4) -> None:
+        self.planner = Planner(site, params)
+        self.controller = PlannerController(self.planner)
+        self.settings = GatewaySettings(replicas)
+
+    def tick(self, rate_rps: float | None, **others: Any) -> int:  # noqa: ANN401
+        seen = snapshot(rate_rps, self.settings.replicas, **others)
+        self.settings = self.controller.decide(seen, self.settings)
+        return self.settings.replicas
+
+
+def share(params: PlannerParams = PLAIN) -> float:
+    planner = Planner(SITE, params)
+    planner.see(snapshot(10.0).to_row()[None])
+    return planner.capacity.busiest_share(planner._mix(0, BUSY_S), 0.0)
+
+
+@pytest.mark.parametrize("rate_rps", [1.0, 10.0, 25.0, 40.0])
+def test_the_size_is_work_over_what_a_replica_bears(rate_rps: float) -> None:
+    wanted = int(np.ceil(rate_rps * BUSY_S / (0.9 * share())))
+    assert Loop().tick(rate_rps) == min(wanted, 16)
+
+
+def test_work_is_told_apart_into_prompts_and_outputs() -> None:
+    plan = Planner(SITE, PLAIN).see(snapshot(20.0).to_row()[None])
+    assert plan.prefill_work == pytest.approx([20 * 0.1])
+    assert plan.decode_work == pytest.approx([20 * 100 * 8.15e-5])
+
+
+def test_reserve_peak_ejected_and_waiting_each_add_what_they_should() -> None:
+    bare, unit = 20 * BUSY_S, 0.9 * share()
+
+    def size(params: PlannerParams = PLAIN, **others: Any) -> int:  # noqa: ANN401
+        return Loop(params).tick(20.0, **others)
+
+    assert size() == np.ceil(bare / unit)
+    assert size(replace(PLAIN, reserve=2.0)) == np.ceil(bare / unit + 2)
+    assert size(replicas_ejected=2.0) == np.ceil(bare / unit) + 2
+    assert size(waiting=600.0) == np.ceil((bare + 600 * BUSY_S / 60) / unit)
+    loop = Loop(replace(PLAIN, peak_share=0.5, peak_kept=1.0))
+    loop.tick(40.0)
+    for _ in range(50):
+        after = loop.tick(4.0)
+    assert after == np.ceil(0.5 * 40 * BUSY_S / unit)
+
+
+def test_a_rising_load_is_met_before_it_comes() -> None:
+    params = replace(PLAIN, forecast=replace(PLAIN.forecast, trend_weight=0.3, damping=0.95))
+    ahead, blind = Loop(params), Loop(replace(PLAIN, forecast=replace(params.forecast, damping=0)))
+    for k in range(12):
+        rising, following = ahead.tick(5 * 1.1**k), blind.tick(5 * 1.1**k)
+    assert rising >= following + 2
+
+
+def test_a_slow_cluster_is_noticed_by_its_latency() -> None:
+    """The same load on replicas half as fast: the formula alone would never know."""
+    watching, blind = Loop(replace(PLAIN, bias_weight=0.2)), Loop()
+    for _ in range(30):
+        seen, unseen = watching.tick(20.0, ttft_p95_s=1.6), blind.tick(20.0, ttft_p95_s=1.6)
+    assert seen > unseen
+
+
+# --- what is not known --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "gap", ["request_rate_rps", "samples", "prompt_token_rate_tps", "prompt_tokens_p95"]
+)
+def test_without_rate_or_lengths_replicas_stay(gap: str) -> None:
+    assert Loop(replicas=7).tick(2.0, **{gap: None}) == 7
+    loop = Loop()
+    loop.tick(20.0)
+    assert loop.tick(20.0, **{gap: None}) == loop.settings.replicas
+
+
+@pytest.mark.parametrize("gap", ["waiting", "replicas_ejected"])
+def test_nothing_shrinks_while_load_may_be_unseen(gap: str) -> None:
+    loop = Loop(replicas=9)
+    assert loop.tick(2.0, **{gap: None}) == 9
+    assert loop.tick(60.0, **{gap: None}) > 9
+    assert loop.tick(2.0) < 9
+
+
+def test_it_refuses_a_site_of_which_too_little_is_known() -> None:
+    with pytest.raises(SiteError, match="planner needs to know what a replica can do"):
+        Planner(Site(Limits(1, 4)), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("headroom", 0.0), ("peak_share", 1.1), ("reserve", -1.0), ("catch_up_s", float("inf"))],
+)
+def test_parameters_out_of_range_are_named(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is {value}"):
+        PlannerParams(**{name: value})  # type: ignore[arg-type]
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.none() | st.floats(0, 80), st.none() | st.floats(0.05, 9), st.integers(1, 16)),
+        min_size=2,
+        max_size=40,
+    ),
+    st.integers(0, 39),
+)
+def test_many_gateways_at_once_are_planned_as_each_alone(
+    ticks: list[tuple[float | None, float | None, int]], reset_at: int
+) -> None:
+    params = PlannerParams()
+    together, alone, other = (Planner(SITE, params, n) for n in (3, 1, 1))
+    for k, (rate, latency_s, replicas) in enumerate(ticks):
+        if k == reset_at:
+            together.reset(np.array([1, 2]))
+            other = Planner(SITE, params)
+        row = snapshot(rate, replicas, ttft_p95_s=latency_s).to_row()
+        plan, first, second = (
+            planner.see(np.tile(row, (n, 1)))
+            for planner, n in ((together, 3), (alone, 1), (other, 1))
+        )
+        assert plan.replicas.tolist() == [first.replicas[0], *[second.replicas[0]] * 2]
+        np.testing.assert_array_equal(plan.level[:2], [first.level[0], second.level[0]])
+
+
+def test_only_what_the_docstring_names_is_read() -> None:
+    """CPU spikes of starting replicas (kubernetes#72775, #98914) cannot reach it."""
+    read = {
+        *("request_rate_rps", "waiting", "samples", "prompt_token_rate_tps"),
+        *("output_token_rate_tps", "prompt_tokens_p50", "prompt_tokens_p95", "ttft_p95_s"),
+        *("replicas_ready", "replicas_ejected", "replicas_requested"),
+    }
+    rng = np.random.default_rng(0)
+    one, other = Planner(SITE, PlannerParams()), Planner(SITE, PlannerParams())
+    for _ in range(30):
+        row = snapshot(float(rng.uniform(1, 40))).to_row()
+        odd = np.array(
+            [v if f in read else rng.uniform() for f, v in zip(FIELD_INDEX, row, strict=True)]
+        )
+        assert one.see(row[None]).replicas == other.see(odd[None]).replicas
+
+
+# --- complaints about today's systems -----------------------------------------------------------
+
+
+def test_llm_d_380_no_load_never_scales_up() -> None:
+    loop = Loop(PlannerParams(), replicas=3)
+    sizes = [loop.tick(0.0) for _ in range(10_000)]
+    assert max(sizes) <= 3
+    assert sizes[-1] == 1
+
+
+def test_dynamo_11624_an_unreachable_limit_does_not_hold_replicas_after_the_traffic() -> None:
+    site = replace(SITE, slo=Slo(latency_limit_s=0.01))
+    loop = Loop(PlannerParams(), site)
+    for _ in range(40):
+        loop.tick(20.0)
+    assert loop.settings.replicas >= 4
+    sizes = [loop.tick(0.0) for _ in range(600)]
+    assert sizes[-1] == 1
+
+
+@settings(deadline=None, max_examples=30)
+@given(rate_rps=st.floats(0.5, 60))
+def test_dynamo_9294_a_constant_load_never_turns_back(rate_rps: float) -> None:
+    loop = Loop(PlannerParams())
+    sizes = [loop.tick(rate_rps) for _ in range(400)]
+    settled = np.diff(sizes[120:])
+    directions = np.sign(settled[settled != 0])
+    assert np.all(directions[1:] == directions[:-1])
+
+
+@pytest.mark.parametrize("rate_rps", [0.0, 3.0, 15.0, 40.0])
+def test_dynamo_4420_edits_from_outside_are_taken_up(rate_rps: float) -> None:
+    """10,000 edits: whatever somebody set, it is back where it wants to be a hold later."""
+    params = PlannerParams(bias_weight=0.0, peak_share=0.0, hold_ticks=3)
+    loop = Loop(params)
+    for _ in range(300):
+        wanted = loop.tick(rate_rps)
+    for edit in np.random.default_rng(0).integers(1, 17, 2500).tolist():
+        loop.settings = GatewaySettings(edit)
+        for _ in range(params.hold_ticks + 1):
+            found = loop.tick(rate_rps)
+        assert found == wanted
+
+
+def test_knative_9121_after_a_spike_the_size_falls_to_the_need_and_not_below() -> None:
+    loop = Loop(PlannerParams())
+    before = [loop.tick(15.0) for _ in range(200)][-1]
+    for _ in range(8):
+        loop.tick(60.0)
+    after = [loop.tick(15.0) for _ in range(300)]
+    assert min(after) >= before
+    assert after[-1] <= before + 3  # the remembered peak fades

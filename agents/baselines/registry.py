@@ -17,6 +17,7 @@ from .planner.controller import PlannerControllerParams
 from .random import RandomParams
 from .site import Site, Suggest
 from .unit import Unit
+from .wva_v1 import WvaV1Params
 
 
 class ControllerError(ValueError):
@@ -49,6 +50,7 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
     "hpa": HpaParams,
     "planner": PlannerControllerParams,
     "random": RandomParams,
+    "wva_v1": WvaV1Params,
 }
 """Name to parameters."""
 

@@ -18,6 +18,7 @@ from .random import RandomParams
 from .site import Site, Suggest
 from .unit import Unit
 from .wva_v1 import WvaV1Params
+from .wva_v2 import WvaV2Params
 
 
 class ControllerError(ValueError):
@@ -51,6 +52,7 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
     "planner": PlannerControllerParams,
     "random": RandomParams,
     "wva_v1": WvaV1Params,
+    "wva_v2": WvaV2Params,
 }
 """Name to parameters."""
 

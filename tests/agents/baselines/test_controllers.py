@@ -55,6 +55,7 @@ def test_the_names_are_the_agreed_ones() -> None:
         "planner",
         "random",
         "wva_v1",
+        "wva_v2",
     )
 
 

@@ -17,6 +17,7 @@ from .planner.controller import PlannerControllerParams
 from .random import RandomParams
 from .site import Site, Suggest
 from .unit import Unit
+from .wva_queue import WvaQueueParams
 from .wva_v1 import WvaV1Params
 from .wva_v2 import WvaV2Params
 
@@ -51,6 +52,7 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
     "hpa": HpaParams,
     "planner": PlannerControllerParams,
     "random": RandomParams,
+    "wva_queue": WvaQueueParams,
     "wva_v1": WvaV1Params,
     "wva_v2": WvaV2Params,
 }

@@ -54,6 +54,7 @@ def test_the_names_are_the_agreed_ones() -> None:
         "hpa",
         "planner",
         "random",
+        "wva_queue",
         "wva_v1",
         "wva_v2",
     )

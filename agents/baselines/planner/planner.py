@@ -5,8 +5,10 @@ Formula, every tick:
     work      = arrivals/s * b + waiting * b / catch-up time        (b: `capacity`)
     coming    = the higher of `work` now and one cold start ahead, z errors above its forecast
     target    = max(coming, peak share * remembered peak of work)
-    need      = ceil(target / (headroom * busiest share) + reserve) + ejected replicas
+    need      = ceil(target / (headroom * busiest share) + reserve) + ejected + lost replicas
     replicas  = need at once on the way up; on the way down the largest need of the last ticks
+
+Lost are those that were asked for and have not come for two cold starts.
 
 The busiest share is that at which the P95 of time to first token is expected to stay at its limit,
 for the prompts that come just now. What was expected is compared with what is measured at every
@@ -14,7 +16,8 @@ tick, and the limit is lowered by as much as the measurements have lain above (`
 
 Regimes: what a snapshot does not say is not guessed. Without an arrival rate, or with arrivals
 whose lengths were never seen, the replicas are left as they are. Without waiting requests, or
-without the number of ejected replicas, nothing shrinks.
+without the number of ejected replicas, nothing shrinks; nor before there are as many needs as are
+looked back on: whoever has just begun does not know what was needed a minute ago.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ _BIAS_STEP: Final = 0.7
 """Largest error of the expected latency that counts at once, natural logarithm of a factor."""
 _MOST_BIAS: Final = 1.0
 """Largest bias either way: a factor of 2.7."""
+_PATIENCE: Final = 2.0
+"""Cold starts after which a replica that has not come is taken for lost."""
 _LEAST_SHARE: Final = 0.05
 """Least busy share that a replica is taken to bear, however long its prompts are."""
 
@@ -100,11 +105,15 @@ class PlannerState:
     """`(n,)`: remembered peak of work."""
     needs: NDArray[np.int64]
     """`(n, hold + 1)`: ring of the last needs."""
+    absent: NDArray[np.int64]
+    """`(n, patience)`: ring of the replicas that were asked for and not ready, -1: not known."""
     ticks: NDArray[np.int64]
     """`(n,)`: ticks seen."""
 
     @classmethod
-    def start(cls, params: PlannerParams, n: int, ahead_ticks: int) -> PlannerState:
+    def start(
+        cls, params: PlannerParams, n: int, ahead_ticks: int, patience_ticks: int
+    ) -> PlannerState:
         """Gateways of which nothing has been seen."""
         return cls(
             forecast=ForecastState.start(params.forecast, n, ahead_ticks),
@@ -112,6 +121,7 @@ class PlannerState:
             bias=np.zeros(n),
             peak=np.zeros(n),
             needs=np.zeros((n, params.hold_ticks + 1), np.int64),
+            absent=np.full((n, patience_ticks), -1),
             ticks=np.zeros(n, np.int64),
         )
 
@@ -165,11 +175,15 @@ class Planner:
         # What is seen lies half a window back.
         ahead_s = replica.cold_start_s + site.window_s / 2
         self._ahead_ticks = max(math.ceil(ahead_s / site.tick_s), 1)
-        self.state = PlannerState.start(params, n, self._ahead_ticks)
+        self._patience_ticks = math.ceil(_PATIENCE * replica.cold_start_s / site.tick_s) + 1
+        self.state = self._start(n)
 
     def reset(self, which: NDArray[np.int64]) -> None:
         """Forgets what was seen of some gateways."""
-        self.state.forget(which, PlannerState.start(self.params, 1, self._ahead_ticks))
+        self.state.forget(which, self._start(1))
+
+    def _start(self, n: int) -> PlannerState:
+        return PlannerState.start(self.params, n, self._ahead_ticks, self._patience_ticks)
 
     def see(self, rows: Rows) -> Plan:
         """Takes in the newest snapshots and says what to ask for.
@@ -238,7 +252,7 @@ class Planner:
         """`(n,)`: replicas that bear the target; those asked for where the load is not known."""
         requested, ejected = _column(rows, "replicas_requested"), _column(rows, "replicas_ejected")
         needs = np.round(requested).astype(np.int64)
-        limits = self.site.limits
+        limits, lost = self.site.limits, self._lost(rows)
         for i in np.flatnonzero(is_known).tolist():
             if busy_s[i] == 0:  # never a request
                 needs[i] = limits.min_replicas
@@ -246,8 +260,18 @@ class Planner:
             share = self.capacity.busiest_share(self._mix(i, busy_s[i]), -self.state.bias[i])
             share = max(share, _LEAST_SHARE) * self.params.headroom
             out = 0 if math.isnan(ejected[i]) else round(ejected[i])
-            needs[i] = limits.clip(math.ceil(target[i] / share + self.params.reserve) + out)
+            bearing = math.ceil(target[i] / share + self.params.reserve)
+            needs[i] = limits.clip(bearing + out + int(lost[i]))
         return needs
+
+    def _lost(self, rows: Rows) -> NDArray[np.int64]:
+        """`(n,)`: replicas that were absent at every tick for as long as one is waited for."""
+        state = self.state
+        absent = _column(rows, "replicas_requested") - _column(rows, "replicas_ready")
+        newest = np.where(np.isnan(absent), -1.0, np.maximum(absent, 0.0)).astype(np.int64)
+        state.absent[np.arange(len(rows)), state.ticks % state.absent.shape[1]] = newest
+        lost: NDArray[np.int64] = np.maximum(state.absent.min(axis=1), 0)
+        return lost
 
     def _held(self, rows: Rows, need: NDArray[np.int64]) -> NDArray[np.int64]:
         """The largest of the last needs on the way down; no way down where load may be unseen."""
@@ -256,6 +280,7 @@ class Planner:
         state.ticks += 1
         requested = np.round(_column(rows, "replicas_requested")).astype(np.int64)
         is_blind = np.isnan(_column(rows, "waiting")) | np.isnan(_column(rows, "replicas_ejected"))
+        is_blind |= state.ticks < state.needs.shape[1]
         floor = np.where(is_blind, requested, state.needs.max(axis=1))
         return np.where(need >= requested, need, np.minimum(requested, floor))
 

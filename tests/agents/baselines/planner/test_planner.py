@@ -193,6 +193,12 @@ def test_only_what_the_docstring_names_is_read() -> None:
         assert one.see(row[None]).replicas == other.see(odd[None]).replicas
 
 
+def test_nothing_shrinks_before_there_is_enough_to_look_back_on() -> None:
+    """knative PR#4795: a restart loses the history, and the first thing it does is to shrink."""
+    loop = Loop(replace(PLAIN, hold_ticks=5), replicas=12)
+    assert [loop.tick(5.0) for _ in range(7)] == [12, 12, 12, 12, 12, 1, 1]
+
+
 # --- complaints about today's systems -----------------------------------------------------------
 
 
@@ -235,6 +241,60 @@ def test_dynamo_4420_edits_from_outside_are_taken_up(rate_rps: float) -> None:
         for _ in range(params.hold_ticks + 1):
             found = loop.tick(rate_rps)
         assert found == wanted
+
+
+def test_dynamo_14251_replicas_that_never_come_are_made_up_for() -> None:
+    """Two of those asked for cannot be scheduled: after two cold starts they count as lost."""
+    loop = Loop()
+    wanted = [loop.tick(30.0) for _ in range(5)][-1]
+    sizes = [loop.tick(30.0, replicas_ready=wanted - 2.0) for _ in range(40)]
+    assert sizes[:14] == [wanted] * 14
+    assert max(sizes) >= wanted + 2
+    back = [loop.tick(30.0) for _ in range(3)]
+    assert back[-1] == wanted
+
+
+def test_keda_965_an_outage_of_any_length_keeps_what_was_there() -> None:
+    blind = dict.fromkeys(
+        [
+            *("request_rate_rps", "samples", "prompt_token_rate_tps", "output_token_rate_tps"),
+            *("prompt_tokens_p50", "prompt_tokens_p95", "waiting", "ttft_p95_s"),
+            *("replicas_ready", "replicas_ejected"),
+        ]
+    )
+    for minutes in (1, 10, 60):
+        loop = Loop(PlannerParams())
+        before = [loop.tick(20.0) for _ in range(60)][-1]
+        assert {loop.tick(None, **blind) for _ in range(4 * minutes)} == {before}
+        assert loop.tick(20.0) == before
+
+
+def test_keda_4249_a_source_that_comes_and_goes_moves_nothing() -> None:
+    loop = Loop(PlannerParams())
+    for _ in range(60):
+        loop.tick(20.0)
+    sizes = [loop.tick(20.0 if k % 8 < 4 else None, waiting=0.0) for k in range(400)]
+    assert np.count_nonzero(np.diff(sizes)) <= 1  # of fifty outages
+
+
+def test_aibrix_1159_a_load_that_ends_is_followed_to_the_minimum_in_bounded_time() -> None:
+    loop = Loop(PlannerParams())
+    for _ in range(100):
+        loop.tick(40.0)
+    sizes = [loop.tick(0.0) for _ in range(400)]
+    assert sizes[0] > 4
+    bound = PlannerParams().hold_ticks + 1
+    # The remembered peak fades by 1 % a tick: half of it is below one replica's share after this.
+    fading = np.ceil(np.log(0.5 * 40 * BUSY_S / (0.7 * share())) / -np.log(0.99))
+    assert sizes[int(fading) + bound] == 1
+
+
+def test_ray_46497_noise_around_a_steady_load_makes_no_thrash() -> None:
+    rng = np.random.default_rng(1)
+    loop = Loop(PlannerParams())
+    sizes = [loop.tick(20.0 * float(rng.normal(1, 0.1))) for _ in range(480)]
+    changes = np.count_nonzero(np.diff(sizes[60:]))
+    assert changes <= 12  # in an hour and three quarters
 
 
 def test_knative_9121_after_a_spike_the_size_falls_to_the_need_and_not_below() -> None:

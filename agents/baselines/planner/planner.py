@@ -207,9 +207,10 @@ class Planner:
         coming = highest(state.forecast, params.forecast, params.errors)
         target = np.maximum(coming, params.peak_share * state.peak)
         self._see_latency(rows, work, busy_s)
-        need = self._needs(rows, target, busy_s, ~np.isnan(work))
+        is_known = ~np.isnan(work)
+        need = self._needs(rows, target, busy_s, is_known)
         return Plan(
-            replicas=self._held(rows, need),
+            replicas=self._held(rows, need, is_known),
             need=need,
             prefill_work=rate * prefill_s,
             decode_work=rate * decode_s,
@@ -273,14 +274,20 @@ class Planner:
         lost: NDArray[np.int64] = np.maximum(state.absent.min(axis=1), 0)
         return lost
 
-    def _held(self, rows: Rows, need: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The largest of the last needs on the way down; no way down where load may be unseen."""
-        state = self.state
-        state.needs[np.arange(len(need)), state.ticks % state.needs.shape[1]] = need
+    def _held(
+        self, rows: Rows, need: NDArray[np.int64], is_known: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """The largest of the last needs on the way down; no way down where load may be unseen.
+
+        What is not known leaves the last need standing: the size that is kept meanwhile is none.
+        """
+        state, gateways, ring = self.state, np.arange(len(need)), self.state.needs.shape[1]
+        last = state.needs[gateways, (state.ticks - 1) % ring]
+        state.needs[gateways, state.ticks % ring] = np.where(is_known, need, last)
         state.ticks += 1
         requested = np.round(_column(rows, "replicas_requested")).astype(np.int64)
         is_blind = np.isnan(_column(rows, "waiting")) | np.isnan(_column(rows, "replicas_ejected"))
-        is_blind |= state.ticks < state.needs.shape[1]
+        is_blind |= ~is_known | (state.ticks < ring)
         floor = np.where(is_blind, requested, state.needs.max(axis=1))
         return np.where(need >= requested, need, np.minimum(requested, floor))
 

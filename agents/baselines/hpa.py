@@ -12,7 +12,8 @@ Constants: sync 15 s, tolerance 0.1 each way, CPU target 80 %, down window 300 s
 
 Regimes of a sync:
 
-- size outside the limits: set to the limit, metrics unread;
+- size 0: nothing, the target is switched off; size outside the limits: set to the limit, metrics
+  unread;
 - all metrics failed, or some failed and the largest of the others is below the current size: hold
   and remember nothing;
 - else stabilise, limit, set. The first sync records the current size, so nothing shrinks for 300 s.
@@ -40,7 +41,7 @@ from typing import Any, Final, Literal, get_args
 
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
-from .hpa_behavior import HpaBehavior, HpaMemory, Wish, behaved_size, plain_size
+from .hpa_behavior import HpaBehavior, HpaMemory, synced_size
 from .hpa_replicas import (
     FULL_PERCENT,
     Pod,
@@ -49,6 +50,7 @@ from .hpa_replicas import (
     total_replicas,
     utilization_replicas,
 )
+from .outstanding import outstanding_requests
 from .site import Site, Suggest
 
 Metric = Literal["cpu", "outstanding", "kv"]
@@ -179,36 +181,21 @@ class Hpa:
 
     def saved(self) -> dict[str, Any]:
         """What it remembers, as JSON content."""
-        memory = self.state.memory
-        return {
-            "ticks": self.state.ticks,
-            "recommendations": [list(entry) for entry in memory.recommendations],
-            "changes": [list(entry) for entry in memory.changes],
-        }
+        return {"ticks": self.state.ticks, **self.state.memory.saved()}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Takes over what another one remembered."""
-        recommendations = [(t, size) for t, size in saved["recommendations"]]
-        changes = [(t, change) for t, change in saved["changes"]]
-        self.state = HpaState(saved["ticks"], HpaMemory(recommendations, changes))
+        self.state = HpaState(saved["ticks"], HpaMemory.restored(saved))
 
     def _sync(self, now_s: float, snapshot: MetricsSnapshot, current: int) -> int:
-        memory, behavior = self.state.memory, self.params.behavior
-        if not memory.recommendations:
-            memory.recommendations.append((now_s, current))
-        size = self.limits.clip(current)
-        if size == current:
-            wanted = self._wanted(snapshot, current)
-            if wanted is None:
-                return current
-            wish = Wish(now_s, current, wanted)
-            if behavior is None:
-                size = plain_size(memory, wish, self.limits)
-            else:
-                size = behaved_size(memory, wish, self.limits, behavior)
-        if behavior is not None and size != current:
-            memory.changes.append((now_s, size - current))
-        return size
+        return synced_size(
+            self.state.memory,
+            now_s,
+            current,
+            lambda: self._wanted(snapshot, current),
+            self.limits,
+            self.params.behavior,
+        )
 
     def _wanted(self, snapshot: MetricsSnapshot, current: int) -> int | None:
         wishes = [
@@ -226,10 +213,10 @@ def metric_replicas(
 ) -> int | None:
     """What one metric wants; `None` if the snapshot does not say enough."""
     if target.metric == "outstanding":
-        if snapshot.running is None or snapshot.waiting is None:
+        outstanding = outstanding_requests(snapshot)
+        if outstanding is None:
             return None
-        outstanding_milli = _milli(snapshot.running + snapshot.waiting)
-        return total_replicas(outstanding_milli, current, target.quantity, tolerance)
+        return total_replicas(_milli(outstanding), current, target.quantity, tolerance)
 
     ready, starting = snapshot.replicas_ready, snapshot.replicas_starting
     mean = snapshot.cpu_utilization if target.metric == "cpu" else snapshot.kv_usage

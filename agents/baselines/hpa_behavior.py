@@ -17,8 +17,9 @@ metrics gave them, before stabilisation and limits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ...envs.schema.settings import Limits
 
@@ -89,6 +90,21 @@ class HpaMemory:
         self.recommendations = [(t, size) for t, size in self.recommendations if t >= before_s]
         self.changes = [(t, change) for t, change in self.changes if t >= before_s]
 
+    def saved(self) -> dict[str, Any]:
+        """All of it, as JSON content."""
+        return {
+            "recommendations": [list(entry) for entry in self.recommendations],
+            "changes": [list(entry) for entry in self.changes],
+        }
+
+    @classmethod
+    def restored(cls, saved: dict[str, Any]) -> HpaMemory:
+        """The inverse of `saved`."""
+        return cls(
+            [(t, size) for t, size in saved["recommendations"]],
+            [(t, change) for t, change in saved["changes"]],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -100,6 +116,44 @@ class Wish:
     """Replicas in force."""
     wanted: int
     """Replicas the metrics want."""
+
+
+def synced_size(
+    memory: HpaMemory,
+    now_s: float,
+    current: int,
+    wanted: Callable[[], int | None],
+    limits: Limits,
+    behavior: HpaBehavior | None,
+) -> int:
+    """The size after one sync.
+
+    Args:
+        memory: What is remembered; the first sync records the current size.
+        now_s: Time of the sync.
+        current: Replicas in force. 0 stays 0: upstream takes it for "autoscaling switched off".
+        wanted: What the metrics want, asked only within the limits; `None`: hold and remember
+            nothing.
+        limits: Outside of them the size is set to the limit, metrics unread.
+        behavior: `spec.behavior`; `None`: without it.
+    """
+    if not memory.recommendations:
+        memory.recommendations.append((now_s, current))
+    if current == 0:
+        return 0
+    size = limits.clip(current)
+    if size == current:
+        asked = wanted()
+        if asked is None:
+            return current
+        wish = Wish(now_s, current, asked)
+        if behavior is None:
+            size = plain_size(memory, wish, limits)
+        else:
+            size = behaved_size(memory, wish, limits, behavior)
+    if behavior is not None and size != current:
+        memory.changes.append((now_s, size - current))
+    return size
 
 
 def plain_size(memory: HpaMemory, wish: Wish, limits: Limits) -> int:

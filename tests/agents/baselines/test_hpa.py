@@ -101,7 +101,7 @@ def test_no_ready_replica_is_a_failed_metric_not_an_idle_one() -> None:
 
 
 def test_quantities_are_rounded_up_without_binary_noise() -> None:
-    noisy = 0.57  # 0.57 * 1000 = 569.9999999999999
+    noisy = 0.19 * 3  # 570.0000000000001 thousandths
     assert (
         metric_replicas(MetricTarget("kv", 0.57), replace(SNAPSHOT, kv_usage=noisy), 4, ZERO) == 4
     )

@@ -26,11 +26,9 @@ from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
+from .hpa_reference import HpaReference, near_1
+
 FAST, FULL = 500, 10_000
-
-
-def near_1(ratio: float) -> bool:
-    return not (ratio < 1.0 - 0.1 or ratio > 1.0 + 0.1)
 
 
 # --- one metric ---------------------------------------------------------------------------------
@@ -172,56 +170,20 @@ def wish(metric: MetricTarget, tick: Tick, current: int) -> int | None:
     return max(size, current) if second > 1.0 else min(size, current)
 
 
-def rate_limit(rules: ScalingRules, up: bool, now: int, current: int, log: list[list[int]]) -> int:
-    """Counted from the size that the first sync within the period found."""
-    if rules.select == "disabled":
-        return current
-    sizes = []
-    for policy in rules.policies:
-        found = [before for t, before, _ in log if t > now - policy.period_s]
-        start = found[0] if found else current
-        share = 1 + (policy.value if up else -policy.value) / 100
-        if policy.kind == "pods":
-            sizes.append(start + (policy.value if up else -policy.value))
-        else:
-            sizes.append(math.ceil(start * share) if up else math.floor(start * share))
-    sizes.sort()
-    return sizes[-1 if (rules.select == "max") is up else 0]
-
-
 def reference(history: History) -> list[int]:
-    limits, behavior = history.limits, history.behavior
-    wishes, log = [(0, history.start)], []
-    current = history.start
+    hpa, current, sizes = HpaReference(history.limits, history.behavior), history.start, []
     for i, tick in enumerate(history.ticks):
-        now = i * history.tick_s
-        if not limits.min_replicas <= current <= limits.max_replicas:
-            size = max(limits.min_replicas, min(current, limits.max_replicas))
-            log.append([now, current, size])
-            current = size
-            continue
-        each = [wish(metric, tick, current) for metric in history.metrics]
-        known = [w for w in each if w is not None]
-        if not known or (None in each and max(known) < current):
-            log.append([now, current, current])
-            continue
-        wanted = max(known)
-        if behavior is None:
-            size = max([wanted] + [w for t, w in wishes if now - t <= 300])
-            size = min(size, 2 * current if current > 2 else 4)
-        else:
-            up = min([wanted] + [w for t, w in wishes if now - t < behavior.up.window_s])
-            down = max([wanted] + [w for t, w in wishes if now - t < behavior.down.window_s])
-            size = up if current < up else down if current > down else current
-            if size > current:
-                size = min(size, max(current, rate_limit(behavior.up, True, now, current, log)))
-            elif size < current:
-                size = max(size, min(current, rate_limit(behavior.down, False, now, current, log)))
-        size = max(limits.min_replicas, min(size, limits.max_replicas))
-        wishes.append((now, wanted))
-        log.append([now, current, size])
-        current = size
-    return [size for _, _, size in log]
+
+        def wanted(size: int, tick: Tick = tick) -> int | None:
+            each = [wish(metric, tick, size) for metric in history.metrics]
+            known = [w for w in each if w is not None]
+            if not known or (None in each and max(known) < size):
+                return None
+            return max(known)
+
+        current = hpa.synced(i * history.tick_s, current, wanted)
+        sizes.append(current)
+    return sizes
 
 
 def controlled(history: History) -> list[int]:

@@ -4,6 +4,7 @@ The controller counts failures and remembers the last activity; the second imple
 answers, looks back over them each time, and calculates with fractions.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -148,6 +149,17 @@ def test_histories_agree(history: History) -> None:
 @given(histories)
 def test_many_histories_agree(history: History) -> None:
     assert controlled(history) == reference(history)
+
+
+@settings(deadline=None, max_examples=FAST)
+@given(histories, st.integers(0, 39))
+def test_it_remembers_all_that_it_needs(history: History, half: int) -> None:
+    site = Site(history.limits, history.tick_s)
+    first, second = (history.params.make(site, seed=0) for _ in range(2))
+    before = sizes_under(first, history.loads[:half], history.start)
+    second.restore(json.loads(json.dumps(first.saved())))
+    after = sizes_under(second, history.loads[half:], before[-1] if before else history.start)
+    assert before + after == reference(history)
 
 
 # --- on and off ---------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from gatepilot.envs.schema.settings import Limits
 
 from .loads import sizes_under
 
-FAST, FULL = 300, 5_000
+FAST, FULL = 200, 3_000
 
 
 @dataclass(frozen=True)

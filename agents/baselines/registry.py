@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from typing import Final, Protocol, Self
 
 from ..policy import Controller
+from .aibrix_apa import AibrixApaParams
+from .aibrix_kpa import AibrixKpaParams
 from .always_max import AlwaysMaxParams
 from .always_open import AlwaysOpenParams
 from .always_shed import AlwaysShedParams
@@ -13,8 +15,11 @@ from .do_nothing import DoNothingParams
 from .fixed import FixedParams
 from .held_threshold import HeldThreshold
 from .hpa import HpaParams
+from .keda import KedaParams
+from .knative_kpa import KnativeKpaParams
 from .planner.controller import PlannerControllerParams
 from .random import RandomParams
+from .ray_serve import RayServeParams
 from .site import Site, Suggest
 from .unit import Unit
 from .wva_queue import WvaQueueParams
@@ -44,14 +49,19 @@ class ControllerParams(Protocol):
 
 
 BASELINES: Final[dict[str, type[ControllerParams]]] = {
+    "aibrix_apa": AibrixApaParams,
+    "aibrix_kpa": AibrixKpaParams,
     "always_max": AlwaysMaxParams,
     "always_open": AlwaysOpenParams,
     "always_shed": AlwaysShedParams,
     "do_nothing": DoNothingParams,
     "fixed": FixedParams,
     "hpa": HpaParams,
+    "keda": KedaParams,
+    "knative_kpa": KnativeKpaParams,
     "planner": PlannerControllerParams,
     "random": RandomParams,
+    "ray_serve": RayServeParams,
     "wva_queue": WvaQueueParams,
     "wva_v1": WvaV1Params,
     "wva_v2": WvaV2Params,

@@ -84,4 +84,16 @@ def test_an_hpa_remembers_all_that_it_needs(
 
 def test_what_has_no_state_says_so_by_having_no_memory() -> None:
     remembering = [name for name in controller_names() if isinstance(made(name, None), Remembering)]
-    assert remembering == ["hpa", "planner", "random", "wva_queue", "wva_v1", "wva_v2"]
+    assert remembering == [
+        "aibrix_apa",
+        "aibrix_kpa",
+        "hpa",
+        "keda",
+        "knative_kpa",
+        "planner",
+        "random",
+        "ray_serve",
+        "wva_queue",
+        "wva_v1",
+        "wva_v2",
+    ]

@@ -145,14 +145,13 @@ def guarded_replicas(
         context: The target per replica.
     """
     wanted, target = recommendation.replicas, context.target
-    serving = min(max(ready, 0), current)
-    pending = current - serving
+    pending = current - ready
     if pending <= 0 or wanted == current:
         return wanted
     if wanted > current:
-        thinned = recommendation.value * serving / current
+        thinned = recommendation.value * ready / current
         anew = thinned / target if strategy == "kpa" else current * thinned / target
         return min(max(math.ceil(anew), current), wanted)
-    filled = recommendation.value * serving + target * pending
+    filled = recommendation.value * ready + target * pending
     anew = filled / target if strategy == "kpa" else current * (filled / current) / target
     return max(min(math.ceil(anew), current), wanted)

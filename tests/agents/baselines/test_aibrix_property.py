@@ -171,7 +171,7 @@ histories = st.builds(
     st.tuples(st.integers(1, 4), st.integers(4, 64)).map(lambda pair: Limits(*pair)),
     st.sampled_from([5, 10, 15, 60]),
     st.integers(1, 33),
-    st.lists(ticks_strategy, min_size=1, max_size=30),
+    st.integers(1, 30).flatmap(lambda n: st.lists(ticks_strategy, min_size=n, max_size=n)),
 )
 
 
@@ -190,8 +190,9 @@ def test_many_histories_agree(history: History) -> None:
 
 
 @settings(deadline=None, max_examples=FAST)
-@given(histories, st.integers(0, 29))
-def test_it_remembers_all_that_it_needs(history: History, half: int) -> None:
+@given(histories, st.floats(0, 1))
+def test_it_remembers_all_that_it_needs(history: History, share: float) -> None:
+    half = round(share * len(history.ticks))
     site = Site(history.limits, history.tick_s)
     loads, ready = fed(history)
     first, second = (history.params.make(site, seed=0) for _ in range(2))

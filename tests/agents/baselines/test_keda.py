@@ -63,6 +63,13 @@ def test_between_the_limits_it_is_the_hpa() -> None:
     assert sizes_under(keda(3), whole, 4) == sizes_under(hpa, whole, 4)
 
 
+def test_a_restored_one_hands_on_what_the_last_poll_said() -> None:
+    first, second = (keda(has_cached_metrics=True, fallback=Fallback(9, 0)) for _ in range(2))
+    assert sizes_under(first, [6], 4) == [6]
+    second.restore(json.loads(json.dumps(first.saved())))
+    assert sizes_under(second, [DEAD, DEAD], 6) == [6, 9]
+
+
 # --- parameters ---------------------------------------------------------------------------------
 
 

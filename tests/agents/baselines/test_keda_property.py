@@ -122,10 +122,9 @@ params_strategy = st.builds(
     fallback=fallbacks,
     behavior=behaviors,
 )
-loads_strategy = st.lists(
-    st.none() | st.integers(0, 120) | st.integers(0, 960).map(lambda n: n / 8),
-    min_size=1,
-    max_size=40,
+load_strategy = st.none() | st.integers(0, 120) | st.integers(0, 960).map(lambda n: n / 8)
+loads_strategy = st.integers(1, 40).flatmap(
+    lambda n: st.lists(load_strategy, min_size=n, max_size=n)
 )
 histories = st.builds(
     History,
@@ -152,8 +151,9 @@ def test_many_histories_agree(history: History) -> None:
 
 
 @settings(deadline=None, max_examples=FAST)
-@given(histories, st.integers(0, 39))
-def test_it_remembers_all_that_it_needs(history: History, half: int) -> None:
+@given(histories, st.floats(0, 1))
+def test_it_remembers_all_that_it_needs(history: History, share: float) -> None:
+    half = round(share * len(history.loads))
     site = Site(history.limits, history.tick_s)
     first, second = (history.params.make(site, seed=0) for _ in range(2))
     before = sizes_under(first, history.loads[:half], history.start)

@@ -6,21 +6,35 @@ from difflib import get_close_matches
 from typing import Final, Protocol, Self
 
 from ..policy import Controller
+from .adaptive_limiter import AdaptiveLimiterParams
 from .aibrix_apa import AibrixApaParams
 from .aibrix_kpa import AibrixKpaParams
 from .always_max import AlwaysMaxParams
 from .always_open import AlwaysOpenParams
 from .always_shed import AlwaysShedParams
+from .composite_score import CompositeScoreParams
+from .composite_score_mended import CompositeScoreMendedParams
 from .do_nothing import DoNothingParams
+from .dynamic_batch import DynamicBatchParams
+from .envoy_gradient import EnvoyGradientParams
+from .failure_breaker import FailureBreakerParams
 from .fixed import FixedParams
 from .held_threshold import HeldThreshold
 from .hpa import HpaParams
 from .keda import KedaParams
 from .knative_kpa import KnativeKpaParams
+from .litellm import LitellmParams
+from .netflix_aimd import NetflixAimdParams
+from .netflix_gradient2 import NetflixGradient2Params
+from .netflix_vegas import NetflixVegasParams
 from .planner.controller import PlannerControllerParams
 from .random import RandomParams
 from .ray_serve import RayServeParams
+from .resilience4j import Resilience4jParams
+from .self_healing import SelfHealingParams
+from .sentinel_bbr import SentinelBbrParams
 from .site import Site, Suggest
+from .token_breaker import TokenBreakerParams
 from .unit import Unit
 from .wva_queue import WvaQueueParams
 from .wva_v1 import WvaV1Params
@@ -49,26 +63,40 @@ class ControllerParams(Protocol):
 
 
 BASELINES: Final[dict[str, type[ControllerParams]]] = {
+    "adaptive_limiter": AdaptiveLimiterParams,
     "aibrix_apa": AibrixApaParams,
     "aibrix_kpa": AibrixKpaParams,
     "always_max": AlwaysMaxParams,
     "always_open": AlwaysOpenParams,
     "always_shed": AlwaysShedParams,
+    "composite_score": CompositeScoreParams,
+    "composite_score_mended": CompositeScoreMendedParams,
     "do_nothing": DoNothingParams,
+    "dynamic_batch": DynamicBatchParams,
+    "envoy_gradient": EnvoyGradientParams,
+    "failure_breaker": FailureBreakerParams,
     "fixed": FixedParams,
     "hpa": HpaParams,
     "keda": KedaParams,
     "knative_kpa": KnativeKpaParams,
+    "litellm": LitellmParams,
+    "netflix_aimd": NetflixAimdParams,
+    "netflix_gradient2": NetflixGradient2Params,
+    "netflix_vegas": NetflixVegasParams,
     "planner": PlannerControllerParams,
     "random": RandomParams,
     "ray_serve": RayServeParams,
+    "resilience4j": Resilience4jParams,
+    "self_healing": SelfHealingParams,
+    "sentinel_bbr": SentinelBbrParams,
+    "token_breaker": TokenBreakerParams,
     "wva_queue": WvaQueueParams,
     "wva_v1": WvaV1Params,
     "wva_v2": WvaV2Params,
 }
 """Name to parameters."""
 
-THRESHOLD_RULES: Final = frozenset({"always_open", "fixed", "random"})
+THRESHOLD_RULES: Final = frozenset({"always_open", "fixed", "litellm", "random"})
 """Those that set the breaker's threshold themselves; the others leave it alone."""
 
 UNIT_SUFFIX: Final = "@unit"

@@ -16,6 +16,7 @@ from gatepilot.agents.policy import Controller, Remembering
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
+from .looks import TOKEN_FIELDS
 from .suggesting import site
 
 LIMITS = Limits(1, 12)
@@ -59,6 +60,53 @@ def test_every_controller_goes_on_where_another_stopped(name: str, half: int) ->
     assert before + decided(second, loads[half:], last) == whole
 
 
+def random_snapshot(generator: np.random.Generator) -> MetricsSnapshot:
+    """A look with gaps, at a busy gateway or a quiet one, a faulty one or a sound one."""
+    busy, faulty = generator.random(2)
+    values = {
+        "cpu_utilization": busy,
+        "ttft_p95_s": 0.05 * 200**busy,
+        "e2e_p95_s": 1.0 + 60 * busy,
+        "error_rate": faulty if faulty > 0.5 else 0.02 * faulty,
+        "replicas_ready": float(generator.integers(0, 9)),
+        "replicas_starting": float(generator.integers(0, 3)),
+        "vram_utilization": 0.5 + busy / 2,
+        "request_rate_rps": 40 * busy,
+        "running": float(generator.integers(0, 300)),
+        "waiting": float(generator.integers(0, 100)),
+        "kv_usage": busy,
+        "samples": 60 * 40 * busy,
+    }
+    values |= dict.fromkeys(TOKEN_FIELDS, 2e4 * busy * (faulty < 0.9))
+    known = {name: float(v) for name, v in values.items() if generator.random() > 0.03}
+    return MetricsSnapshot(replicas_requested=4, breaker_threshold=0.5, **known)
+
+
+@pytest.mark.parametrize("name", controller_names())
+@pytest.mark.parametrize("half", [1, 37, 150])
+def test_every_controller_goes_on_after_whatever_it_has_seen(name: str, half: int) -> None:
+    def run(
+        controller: Controller, looks: list[MetricsSnapshot], settings: GatewaySettings
+    ) -> list[GatewaySettings]:
+        found = []
+        for look in looks:
+            settings = controller.decide(look, settings)
+            found.append(settings)
+        return found
+
+    generator = np.random.default_rng(half)
+    looks = [random_snapshot(generator) for _ in range(300)]
+    start = GatewaySettings(4, 10, 500)
+    whole = run(made(name, None), looks, start)
+    first, second = made(name, None), made(name, None, seed=8)
+    before = run(first, looks[:half], start)
+    if isinstance(first, Remembering):
+        assert isinstance(second, Remembering)
+        second.restore(json.loads(json.dumps(first.saved())))
+        assert second.saved() == first.saved()
+    assert before + run(second, looks[half:], before[-1]) == whole
+
+
 @given(
     loads=st.lists(st.floats(0, 100), min_size=2, max_size=90),
     half=st.integers(0, 89),
@@ -83,17 +131,17 @@ def test_an_hpa_remembers_all_that_it_needs(
 
 
 def test_what_has_no_state_says_so_by_having_no_memory() -> None:
-    remembering = [name for name in controller_names() if isinstance(made(name, None), Remembering)]
-    assert remembering == [
-        "aibrix_apa",
-        "aibrix_kpa",
-        "hpa",
-        "keda",
-        "knative_kpa",
-        "planner",
-        "random",
-        "ray_serve",
-        "wva_queue",
-        "wva_v1",
-        "wva_v2",
+    forgetful = [
+        name for name in controller_names() if not isinstance(made(name, None), Remembering)
+    ]
+    assert forgetful == [
+        "adaptive_limiter",
+        "always_max",
+        "always_open",
+        "always_shed",
+        "composite_score",
+        "composite_score_mended",
+        "do_nothing",
+        "fixed",
+        "litellm",
     ]

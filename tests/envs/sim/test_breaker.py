@@ -90,6 +90,43 @@ def test_no_more_than_the_cap_are_out(replicas: int, percent: int, out: int) -> 
     assert sum(interval(g, [50] * replicas, [50] * replicas)) == out
 
 
+@pytest.mark.parametrize("replicas", range(1, 12))
+def test_envoy_3263_the_cap_holds_however_few_replicas_there_are(replicas: int) -> None:
+    """At 10 % nobody is out below ten replicas; with `always_eject_one_host` one is, if any."""
+    bad = [50] * replicas
+    for always, out in ((0, replicas // 10), (1, 1)):
+        g = gateway(
+            replicas,
+            max_replicas=16,
+            minimum_hosts=1,
+            max_ejection_percent=10.0,
+            always_eject_one_host=always,
+        )
+        for _ in range(3):
+            assert sum(interval(g, bad, bad)) == out
+
+
+@pytest.mark.parametrize(
+    ("replicas", "percent", "out"), [(3, 50, 1), (3, 66, 1), (3, 67, 2), (2, 50, 1), (5, 50, 2)]
+)
+def test_envoy_26877_the_share_is_taken_after_the_ejection(
+    replicas: int, percent: int, out: int
+) -> None:
+    """Taken before it, 2 of 3 replicas were out at 50 %, and all three at 67 %."""
+    g = gateway(replicas, max_replicas=16, max_ejection_percent=float(percent))
+    assert sum(interval(g, [50] * replicas, [50] * replicas)) == out
+
+
+@pytest.mark.parametrize("replicas", range(1, 9))
+def test_envoy_17504_the_last_replica_stays_in(replicas: int) -> None:
+    """All fail, interval after interval: below a cap of 100 % one at least gets traffic."""
+    bad = [50] * replicas
+    g = gateway(replicas, max_replicas=16, minimum_hosts=1, max_ejection_percent=99.0)
+    for _ in range(12):
+        assert sum(interval(g, bad, bad)) < replicas
+        assert g.env["active"] >= 1
+
+
 def test_the_time_out_is_base_times_multiplier_and_decays_in_healthy_intervals() -> None:
     g = gateway(4)
     bad, good = ([50] * 4, [50, 0, 0, 0]), ([50] * 4, [0] * 4)

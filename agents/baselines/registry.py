@@ -16,6 +16,8 @@ from .composite_score import CompositeScoreParams
 from .composite_score_mended import CompositeScoreMendedParams
 from .do_nothing import DoNothingParams
 from .dynamic_batch import DynamicBatchParams
+from .dynamo_load import DynamoLoadParams
+from .dynamo_throughput import DynamoThroughputParams
 from .envoy_gradient import EnvoyGradientParams
 from .failure_breaker import FailureBreakerParams
 from .fixed import FixedParams
@@ -73,6 +75,8 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
     "composite_score_mended": CompositeScoreMendedParams,
     "do_nothing": DoNothingParams,
     "dynamic_batch": DynamicBatchParams,
+    "dynamo_load": DynamoLoadParams,
+    "dynamo_throughput": DynamoThroughputParams,
     "envoy_gradient": EnvoyGradientParams,
     "failure_breaker": FailureBreakerParams,
     "fixed": FixedParams,

@@ -59,6 +59,8 @@ def test_the_names_are_the_agreed_ones() -> None:
         "composite_score_mended",
         "do_nothing",
         "dynamic_batch",
+        "dynamo_load",
+        "dynamo_throughput",
         "envoy_gradient",
         "failure_breaker",
         "fixed",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from gatepilot.agents.baselines.planner.controller import PlannerController
 from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
@@ -203,10 +204,16 @@ def test_nothing_shrinks_before_there_is_enough_to_look_back_on() -> None:
 
 
 def test_llm_d_380_no_load_never_scales_up() -> None:
-    loop = Loop(PlannerParams(), replicas=3)
-    sizes = [loop.tick(0.0) for _ in range(10_000)]
-    assert max(sizes) <= 3
-    assert sizes[-1] == 1
+    """10,000 ticks without a request, on gateways of every size at once."""
+    planner = Planner(SITE, PlannerParams(), 16)
+    rows = np.stack([snapshot(0.0, size).to_row() for size in range(1, 17)])
+    sizes = np.arange(1, 17)
+    for _ in range(625):
+        rows[:, [FIELD_INDEX["replicas_requested"], FIELD_INDEX["replicas_ready"]]] = sizes[:, None]
+        following = planner.see(rows).replicas
+        assert np.all(following <= sizes)
+        sizes = following
+    assert np.all(sizes == 1)
 
 
 def test_dynamo_11624_an_unreachable_limit_does_not_hold_replicas_after_the_traffic() -> None:
@@ -219,8 +226,7 @@ def test_dynamo_11624_an_unreachable_limit_does_not_hold_replicas_after_the_traf
     assert sizes[-1] == 1
 
 
-@settings(deadline=None, max_examples=30)
-@given(rate_rps=st.floats(0.5, 60))
+@pytest.mark.parametrize("rate_rps", [0.5, 2.0, 5.0, 9.0, 14.0, 23.0, 37.0, 60.0])
 def test_dynamo_9294_a_constant_load_never_turns_back(rate_rps: float) -> None:
     loop = Loop(PlannerParams())
     sizes = [loop.tick(rate_rps) for _ in range(400)]
@@ -229,18 +235,26 @@ def test_dynamo_9294_a_constant_load_never_turns_back(rate_rps: float) -> None:
     assert np.all(directions[1:] == directions[:-1])
 
 
-@pytest.mark.parametrize("rate_rps", [0.0, 3.0, 15.0, 40.0])
-def test_dynamo_4420_edits_from_outside_are_taken_up(rate_rps: float) -> None:
+def test_dynamo_4420_edits_from_outside_are_taken_up() -> None:
     """10,000 edits: whatever somebody set, it is back where it wants to be a hold later."""
-    params = PlannerParams(bias_weight=0.0, peak_share=0.0, hold_ticks=3)
-    loop = Loop(params)
+    params = PlannerParams(errors=0.0, bias_weight=0.0, peak_share=0.0, hold_ticks=3)
+    rng = np.random.default_rng(0)
+    rates = rng.uniform(0, 60, 500)
+    planner = Planner(SITE, params, len(rates))
+    rows = np.stack([snapshot(float(rate)).to_row() for rate in rates])
+
+    def tick(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows[:, [FIELD_INDEX["replicas_requested"], FIELD_INDEX["replicas_ready"]]] = sizes[:, None]
+        return planner.see(rows).replicas
+
+    wanted = np.full(len(rates), 4)
     for _ in range(300):
-        wanted = loop.tick(rate_rps)
-    for edit in np.random.default_rng(0).integers(1, 17, 2500).tolist():
-        loop.settings = GatewaySettings(edit)
+        wanted = tick(wanted)
+    for _ in range(20):
+        sizes = rng.integers(1, 17, len(rates))
         for _ in range(params.hold_ticks + 1):
-            found = loop.tick(rate_rps)
-        assert found == wanted
+            sizes = tick(sizes)
+        np.testing.assert_array_equal(sizes, wanted)
 
 
 def test_dynamo_14251_replicas_that_never_come_are_made_up_for() -> None:

@@ -28,10 +28,14 @@ which no replicas help, the formula would ask for all there are.
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass, field
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +43,8 @@ from numpy.typing import NDArray
 from ..site import ReplicaSpec
 
 Floats = NDArray[np.float64]
+Cell: TypeAlias = tuple[int, int, int]
+"""A mix on its grid: median and P95 of prompts, work of a request."""
 
 LATE_SHARE: Final = 0.05
 """What a P95 leaves over."""
@@ -55,11 +61,13 @@ _BISECTIONS: Final = 30
 _RISE: Final = 1e-9
 _MIX_GRID: Final = 0.05
 """Mixes nearer to each other than this (natural logarithm) are one: its curve is kept."""
-_MOST_CURVES: Final = 4096
-"""Curves kept: more mixes than a day of a service shows."""
+_MOST_CURVES: Final = 16_384
+"""Curves kept, 20 MB: a day of one service shows a few hundred mixes, a training 5,000."""
+_MOST_CAPACITIES: Final = 8
+"""Replicas whose curves are kept."""
 LATENCIES: Final = np.geomspace(0.05, 10.0, 64)
 """Latencies at which curves are known, as multiples of the limit."""
-_LOG_LATENCIES: Final = np.log(LATENCIES)
+_LOG_LATENCIES: Final = array("d", np.log(LATENCIES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +80,44 @@ class Mix:
     """b: mean work of a request, seconds of a replica."""
 
 
-@dataclass(slots=True)
-class Capacity:
-    """Curves of latency over busy share, by mix."""
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Latency over busy share, for one mix."""
 
-    replica: ReplicaSpec
-    ttft_limit_s: float
-    """Unit of `LATENCIES`."""
-    arrival_scv: float
-    """ca2: 1 for Poisson arrivals, more for bursts."""
-    _curves: dict[tuple[int, int, int], tuple[Floats, Floats]] = field(default_factory=dict)
+    expected: Sequence[float]
+    """64, rising: busy shares at which the P95 is each of `LATENCIES`."""
+    allowed: Sequence[float]
+    """64: busy shares allowed where the limit is each of `LATENCIES`."""
+
+    def busiest_share(self, log_limit: float) -> float:
+        """Share of its time that a replica may be busy so that the P95 keeps a limit.
+
+        Args:
+            log_limit: Natural logarithm of the limit over `ttft_limit_s`.
+        """
+        return _interpolated(log_limit, _LOG_LATENCIES, self.allowed)
+
+    def log_latency(self, busy_share: float) -> float:
+        """The P95 to expect at a busy share: natural logarithm of it over `ttft_limit_s`."""
+        return _interpolated(busy_share, self.expected, _LOG_LATENCIES)
+
+
+class Capacity:
+    """What a replica can take. Curves once solved are shared by all of equal replicas."""
+
+    def __init__(self, replica: ReplicaSpec, ttft_limit_s: float, arrival_scv: float) -> None:
+        """Takes down the facts.
+
+        Args:
+            replica: What a replica can do.
+            ttft_limit_s: Unit of `LATENCIES`.
+            arrival_scv: ca2: 1 for Poisson arrivals, more for bursts.
+        """
+        self.replica, self.ttft_limit_s, self.arrival_scv = replica, ttft_limit_s, arrival_scv
+        self._known = _known_curves(replica, ttft_limit_s, arrival_scv)
+
+    def __reduce__(self) -> tuple[type[Capacity], tuple[ReplicaSpec, float, float]]:
+        return Capacity, (self.replica, self.ttft_limit_s, self.arrival_scv)
 
     @property
     def prefill_token_s(self) -> float:
@@ -96,51 +132,65 @@ class Capacity:
         added_s: Floats = step.per_seq_s + step.per_ctx_token_s * context_tokens
         return added_s
 
-    def busiest_share(self, mix: Mix, log_limit: float) -> float:
-        """Share of its time that a replica may be busy so that the P95 keeps a limit.
-
-        Args:
-            mix: What requests are like.
-            log_limit: Natural logarithm of the limit over `ttft_limit_s`.
-        """
-        return float(np.interp(log_limit, _LOG_LATENCIES, self._curves_of(mix)[1]))
-
-    def log_latency(self, mix: Mix, busy_share: float) -> float:
-        """The P95 to expect at a busy share: natural logarithm of it over `ttft_limit_s`."""
-        return float(np.interp(busy_share, self._curves_of(mix)[0], _LOG_LATENCIES))
-
-    def _curves_of(self, mix: Mix) -> tuple[Floats, Floats]:
-        """Busy shares `(64,)` at which the P95 is each of `LATENCIES`, and those allowed for it."""
-        key = (
+    def curves(self, mix: Mix) -> Curves:
+        """The curves of a mix, solved if they are not known yet."""
+        longer = max(mix.prompt_tokens_p95, mix.prompt_tokens_p50)
+        cell = (
             round(math.log(mix.prompt_tokens_p50) / _MIX_GRID),
-            round(math.log(max(mix.prompt_tokens_p95, mix.prompt_tokens_p50)) / _MIX_GRID),
+            round(math.log(longer) / _MIX_GRID),
             round(math.log(mix.busy_s) / _MIX_GRID),
         )
-        if key not in self._curves:
-            if len(self._curves) >= _MOST_CURVES:
-                self._curves.clear()
-            p50, p95, busy_s = (math.exp(place * _MIX_GRID) for place in key)
-            self._curves[key] = self._solved(Mix(p50, p95, busy_s))
-        return self._curves[key]
+        found = self._known.get(cell)
+        if found is None:
+            if len(self._known) >= _MOST_CURVES:
+                self._known.clear()
+            found = self._known[cell] = self._solved(cell)
+        return found
 
-    def _solved(self, mix: Mix) -> tuple[Floats, Floats]:
-        sigma = math.log(mix.prompt_tokens_p95 / mix.prompt_tokens_p50) / _P95_Z
+    def _solved(self, cell: Cell) -> Curves:
+        p50, p95, busy_s = (math.exp(step * _MIX_GRID) for step in cell)
+        sigma = math.log(p95 / p50) / _P95_Z
         sigma = min(max(sigma, _LEAST_SIGMA), _MOST_SIGMA)
-        prompts = mix.prompt_tokens_p50 * np.exp(sigma * _NORMAL)
+        prompts = p50 * np.exp(sigma * _NORMAL)
         latencies_s = LATENCIES[:, None] * self.ttft_limit_s
         slack_s = latencies_s - prompts * self.prefill_token_s
-        spread_s = mix.busy_s * (self.arrival_scv + math.expm1(sigma**2)) / 2
-        expected = _shares(slack_s, spread_s, np.full(len(LATENCIES), LATE_SHARE))
+        spread_s = busy_s * (self.arrival_scv + math.expm1(sigma**2)) / 2
+        # Where no prompt at all can be in time, waits are at least no longer than prefills.
+        hopeless = (slack_s <= 0).mean(axis=1)
+        waits_s = np.where(hopeless[:, None] < 1, slack_s, prompts * self.prefill_token_s)
+        vain = np.where(hopeless < 1, hopeless, 0.0)
+        late = vain + np.maximum(LATE_SHARE - vain, LEAST_LATE * (1 - vain))
+        allowed = _shares(waits_s, spread_s, late)
+        # Mostly the same share is late; at latencies that too many prefills exceed, none is left.
+        can_be = hopeless <= LATE_SHARE
+        expected = np.where(can_be, allowed, 0.0)
+        other = can_be & (late != LATE_SHARE)
+        expected[other] = _shares(slack_s[other], spread_s, np.full(other.sum(), LATE_SHARE))
         # So that it can be inverted: an idle replica has the latest of the latencies at 0.
         places = np.arange(len(LATENCIES))
         idle = np.count_nonzero(expected < _RISE) - 1
         expected = np.where(places <= idle, places - idle, expected + _RISE * places)
-        # Where no prompt at all can be in time, waits are at least no longer than prefills.
-        hopeless = (slack_s <= 0).mean(axis=1)
-        slack_s = np.where(hopeless[:, None] < 1, slack_s, prompts * self.prefill_token_s)
-        hopeless = np.where(hopeless < 1, hopeless, 0.0)
-        allowed = hopeless + np.maximum(LATE_SHARE - hopeless, LEAST_LATE * (1 - hopeless))
-        return expected, _shares(slack_s, spread_s, allowed)
+        return Curves(array("d", expected), array("d", allowed))
+
+
+@functools.lru_cache(maxsize=_MOST_CAPACITIES)
+def _known_curves(
+    replica: ReplicaSpec, ttft_limit_s: float, arrival_scv: float
+) -> dict[Cell, Curves]:
+    """The curves solved so far."""
+    del replica, ttft_limit_s, arrival_scv
+    return {}
+
+
+def _interpolated(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+    """`numpy.interp` of one number, to the bit and in a tenth of the time."""
+    right = bisect_right(xs, x)
+    if right == 0:
+        return ys[0]
+    if right == len(xs):
+        return ys[-1]
+    x0, y0 = xs[right - 1], ys[right - 1]
+    return (ys[right] - y0) / (xs[right] - x0) * (x - x0) + y0
 
 
 def _shares(slack_s: Floats, spread_s: float, late: Floats) -> Floats:
@@ -151,7 +201,7 @@ def _shares(slack_s: Floats, spread_s: float, late: Floats) -> Floats:
         spread_s: Scale of the wait's tail.
         late: `(L,)`.
     """
-    low, high = np.zeros(len(late)), np.ones(len(late))
+    low, high, slack_s = np.zeros(len(late)), np.ones(len(late)), np.maximum(slack_s, 0.0)
     for _ in range(_BISECTIONS):
         share = (low + high) / 2
         is_kept = _late_shares(share, slack_s, spread_s) <= late
@@ -160,7 +210,7 @@ def _shares(slack_s: Floats, spread_s: float, late: Floats) -> Floats:
 
 
 def _late_shares(share: Floats, slack_s: Floats, spread_s: float) -> Floats:
-    """`(L,)`: share of requests that are late, for slacks `(L, prompts)`."""
-    waits = share[:, None] * np.exp(-(1 - share[:, None]) * np.maximum(slack_s, 0.0) / spread_s)
+    """`(L,)`: share of requests that are late, for slacks `(L, prompts)`, none below 0."""
+    waits = share[:, None] * np.exp(-(1 - share[:, None]) * slack_s / spread_s)
     late: Floats = np.where(slack_s > 0, waits, 1.0).mean(axis=1)
     return late

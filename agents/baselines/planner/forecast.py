@@ -23,8 +23,11 @@ Floats = NDArray[np.float64]
 
 _LOAD_FLOOR: Final = 0.02
 """Added to every load (replicas kept busy): the log of next to nothing stays quiet."""
-_ERROR_WEIGHT: Final = 0.03
-"""Weight of the newest squared error: the last quarter of an hour counts for most at 15 s."""
+_MOST_LOG: Final = 100.0
+"""Log of the largest load that is forecast: a trend upon the largest number would overflow."""
+_EVENT_WEIGHT: Final = 0.3
+"""Weight of a jump among the squared errors. It is met once a tick for as long as is looked ahead,
+so each of these errors has this weight over the horizon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,12 @@ class ForecastParams:
 
     level_weight: float = 0.8
     """a: weight of the newest load; a minute's mean is smooth already."""
-    trend_weight: float = 0.05
+    trend_weight: float = 0.02
     """b: weight of the newest change of level."""
-    damping: float = 0.85
+    damping: float = 0.75
     """f: share of the trend that is left after a tick."""
-    error_prior: float = 0.2
-    """Error to be expected before any was seen: 0.2 is a factor of 1.22."""
+    error_prior: float = 0.45
+    """Error to be expected before any was seen: 0.45 is a factor of 1.6."""
 
     def __post_init__(self) -> None:
         """Refuses what would not converge.
@@ -99,7 +102,8 @@ def see(state: ForecastState, load: Floats, params: ForecastParams) -> None:
     trend += (1 - params.trend_weight) * params.damping * state.trend
     rows, slots = np.arange(len(load)), state.ticks % ahead_ticks
     error_sq = (y - state.made[rows, slots]) ** 2
-    error_sq = (1 - _ERROR_WEIGHT) * state.error_sq + _ERROR_WEIGHT * error_sq
+    weight = _EVENT_WEIGHT / ahead_ticks
+    error_sq = (1 - weight) * state.error_sq + weight * error_sq
     can_compare = known & (state.ticks >= ahead_ticks)
     state.error_sq[:] = np.where(can_compare, error_sq, state.error_sq)
     state.level[:] = np.where(known, level, state.level)
@@ -118,7 +122,8 @@ def highest(state: ForecastState, params: ForecastParams, errors: float) -> Floa
         errors: Root mean square errors to be safe from.
     """
     later = _log_ahead(state, params) + errors * np.sqrt(state.error_sq)
-    return np.maximum(np.exp(np.maximum(later, state.level)) - _LOAD_FLOOR, 0.0)
+    higher = np.minimum(np.maximum(later, state.level), _MOST_LOG)
+    return np.maximum(np.exp(higher) - _LOAD_FLOOR, 0.0)
 
 
 def _log_ahead(state: ForecastState, params: ForecastParams) -> Floats:

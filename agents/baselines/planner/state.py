@@ -1,0 +1,112 @@
+"""What the planner remembers of n gateways, openly: it can be copied, written down and put back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .forecast import Floats, ForecastParams, ForecastState
+
+Counts: TypeAlias = NDArray[np.int64]
+
+P50, P95, PROMPT, OUTPUT = range(4)
+"""Columns of `PlannerState.mix`."""
+UNKNOWN: Final = -1
+"""Of a count."""
+PEAK_TICKS: Final = 30
+"""Ticks of which a plan names the highest work: seven minutes at 15 s, a few cold starts."""
+
+
+@dataclass(slots=True)
+class PlannerState:
+    """Arrays of plain numbers; the first axis is the gateway."""
+
+    forecast: ForecastState
+    mix: Floats
+    """`(n, 4)`: median and P95 of prompts, mean prompt, mean output, tokens; 0 until known."""
+    bias: Floats
+    """`(n,)`: log of measured over expected latency."""
+    peak: Floats
+    """`(n,)`: remembered peak of work."""
+    recent: Floats
+    """`(n, PEAK_TICKS)`: ring of the last work; NaN where it was not known."""
+    mean: Floats
+    """`(n,)`: mean work, the newest counting for most."""
+    needs: Counts
+    """`(n, hold + 1)`: ring of the last needs."""
+    absent: Counts
+    """`(n, patience)`: ring of the replicas asked for and not ready; `UNKNOWN` where not known."""
+    behind: Counts
+    """`(n, window)`: ring of 1 where more waits than can be taken in at once, else 0."""
+    backlog: Floats
+    """`(n,)`: work that waits."""
+    ticks: Counts
+    """`(n,)`: ticks seen."""
+
+    @classmethod
+    def start(
+        cls,
+        forecast: ForecastParams,
+        n: int,
+        *,
+        hold_ticks: int,
+        ahead_ticks: int,
+        window_ticks: int,
+        patience_ticks: int,
+    ) -> PlannerState:
+        """Gateways of which nothing has been seen.
+
+        Args:
+            forecast: Smoothing.
+            n: Gateways.
+            hold_ticks: Ticks for which a need is kept up.
+            ahead_ticks: How far ahead is looked, 1 or more.
+            window_ticks: Ticks that a snapshot's window spans.
+            patience_ticks: Ticks after which a replica that has not come is lost; no fewer.
+        """
+        return cls(
+            forecast=ForecastState.start(forecast, n, ahead_ticks),
+            mix=np.zeros((n, 4)),
+            bias=np.zeros(n),
+            peak=np.zeros(n),
+            recent=np.full((n, PEAK_TICKS), np.nan),
+            mean=np.zeros(n),
+            needs=np.zeros((n, hold_ticks + 1), np.int64),
+            absent=np.full((n, patience_ticks), UNKNOWN),
+            behind=np.zeros((n, window_ticks), np.int64),
+            backlog=np.zeros(n),
+            ticks=np.zeros(n, np.int64),
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array by name."""
+        inner = {
+            f"forecast_{f.name}": getattr(self.forecast, f.name) for f in fields(self.forecast)
+        }
+        outer = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "forecast"}
+        return inner | outer
+
+    def copy_rows(self, sources: Counts, targets: Counts, origin: PlannerState) -> None:
+        """Makes gateway `targets[k]` what gateway `sources[k]` of another state is, `(k,)` each."""
+        theirs = origin.arrays()
+        for name, array in self.arrays().items():
+            array[targets] = theirs[name][sources]
+
+    def saved(self) -> dict[str, Any]:
+        """The arrays as JSON content; NaN as null."""
+        return {name: _content(array) for name, array in self.arrays().items()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Takes over what another state of the same shape has saved."""
+        for name, array in self.arrays().items():
+            array[:] = np.array(saved[name], array.dtype)
+
+
+def _content(array: NDArray[Any]) -> list[Any]:
+    content = array.astype(object)
+    content[np.isnan(array)] = None
+    listed: list[Any] = content.tolist()
+    return listed

@@ -25,6 +25,9 @@ _LOAD_FLOOR: Final = 0.02
 """Added to every load (replicas kept busy): the log of next to nothing stays quiet."""
 _MOST_LOG: Final = 100.0
 """Log of the largest load that is forecast: a trend upon the largest number would overflow."""
+_MOST_ERROR: Final = 1.0
+"""Largest error that counts, a factor of 2.7: counters that stand still and then leap make larger
+ones, and so does a night without a request."""
 _EVENT_WEIGHT: Final = 0.3
 """Weight of a jump among the squared errors. It is met once a tick for as long as is looked ahead,
 so each of these errors has this weight over the horizon."""
@@ -101,7 +104,7 @@ def see(state: ForecastState, load: Floats, params: ForecastParams) -> None:
     trend = params.trend_weight * change
     trend += (1 - params.trend_weight) * params.damping * state.trend
     rows, slots = np.arange(len(load)), state.ticks % ahead_ticks
-    error_sq = (y - state.made[rows, slots]) ** 2
+    error_sq = np.clip(y - state.made[rows, slots], -_MOST_ERROR, _MOST_ERROR) ** 2
     weight = _EVENT_WEIGHT / ahead_ticks
     error_sq = (1 - weight) * state.error_sq + weight * error_sq
     can_compare = known & (state.ticks >= ahead_ticks)

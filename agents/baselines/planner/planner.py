@@ -19,7 +19,8 @@ still to come, nor while waiting requests are being worked off: that latency is 
 it for a slow cluster would order more and more while the first of them start.
 
 Regimes: what a snapshot does not say is not guessed. Without an arrival rate, or with arrivals
-whose lengths were never seen, the replicas are left as they are. Without waiting requests, or
+whose lengths were never seen, the replicas are left as they are; likewise if nothing arrives and
+yet requests run: then counters stand still. Without waiting requests, or
 without the number of ejected replicas, nothing shrinks; nor before there are as many needs as are
 looked back on: whoever has just begun does not know what was needed a minute ago. Numbers that no
 plant shows are not known either. A row that does not even say how many replicas are asked for
@@ -170,7 +171,8 @@ class Planner:
         prefill_s = prompt * self.capacity.prefill_token_s
         decode_s = output * self.capacity.output_token_s(prompt, output)
         busy_s = prefill_s + decode_s
-        rate = np.where((prompt > 0) | (rate == 0), rate, np.nan)
+        is_idle = (rate == 0) & ~(_column(rows, "running") > 0)
+        rate = np.where(((prompt > 0) & (rate > 0)) | is_idle, rate, np.nan)
         work = rate * busy_s
         backlog = np.where(np.isnan(waiting), 0.0, waiting) * busy_s
         catch_up = np.minimum(backlog / params.catch_up_s, params.catch_up_share * work)

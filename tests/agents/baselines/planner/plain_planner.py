@@ -55,7 +55,7 @@ class PlainPlanner:
             )
         busy_s = prefill_s + decode_s
         rate = at.request_rate_rps
-        if not self.mix and rate != 0:
+        if (rate != 0 and not self.mix) or (rate == 0 and at.running):
             rate = None
         work = None if rate is None else rate * busy_s
         self.work.append(work)
@@ -153,7 +153,7 @@ class PlainPlanner:
             else:
                 level = y
             if len(made) >= ahead:
-                error_sq += 0.3 / ahead * ((y - made[-ahead]) ** 2 - error_sq)
+                error_sq += 0.3 / ahead * (min(abs(y - made[-ahead]), 1.0) ** 2 - error_sq)
             made.append(level + steps * trend)
         later = made[-1] + self.params.errors * math.sqrt(error_sq)
         coming = max(math.exp(max(later, level)) - 0.02, 0.0)

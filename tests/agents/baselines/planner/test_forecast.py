@@ -76,7 +76,7 @@ def by_loop(params: ForecastParams, loads: list[float | None], ahead: int) -> tu
         else:
             level = y
         if len(made) >= ahead:
-            error_sq += 0.3 / ahead * ((y - made[-ahead]) ** 2 - error_sq)
+            error_sq += 0.3 / ahead * (min(abs(y - made[-ahead]), 1.0) ** 2 - error_sq)
         made.append(level + sum(params.damping**k for k in range(1, ahead + 1)) * trend)
     return level, error_sq
 

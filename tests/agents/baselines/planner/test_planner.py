@@ -133,6 +133,12 @@ def test_without_rate_or_lengths_replicas_stay(gap: str) -> None:
     assert loop.tick(20.0, **{gap: None}) == loop.settings.replicas
 
 
+def test_counters_that_stand_still_while_requests_run_are_no_idle_night() -> None:
+    loop = Loop(replicas=7)
+    assert loop.tick(0.0, running=3.0) == 7
+    assert loop.tick(0.0, running=0.0) == 1
+
+
 @pytest.mark.parametrize("gap", ["waiting", "replicas_ejected"])
 def test_nothing_shrinks_while_load_may_be_unseen(gap: str) -> None:
     loop = Loop(replicas=9)
@@ -192,7 +198,7 @@ def test_only_what_the_docstring_names_is_read() -> None:
     read = {
         *("request_rate_rps", "waiting", "samples", "prompt_token_rate_tps"),
         *("output_token_rate_tps", "prompt_tokens_p50", "prompt_tokens_p95", "ttft_p95_s"),
-        *("replicas_ready", "replicas_ejected", "replicas_requested"),
+        *("replicas_ready", "replicas_ejected", "replicas_requested", "running"),
     }
     rng = np.random.default_rng(0)
     one, other = Planner(SITE, PlannerParams()), Planner(SITE, PlannerParams())

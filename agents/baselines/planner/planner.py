@@ -68,9 +68,9 @@ class PlannerParams:
 
     forecast: ForecastParams = ForecastParams()  # noqa: RUF009  # frozen
     """How the load is forecast."""
-    errors: float = 0.9
+    errors: float = 1.3
     """z: root mean square errors of the forecast to be safe from."""
-    reserve: float = 1.5
+    reserve: float = 1.0
     """Replicas in hand for what no trend announces, such as a tenant that jumps."""
     peak_share: float = 0.7
     """Share of the remembered peak that stays covered."""
@@ -89,7 +89,7 @@ class PlannerParams:
     """Time in which waiting requests are to be worked off, seconds ..."""
     catch_up_share: float = 0.25
     """... with no more than this share of the arriving work on top of it."""
-    hold_ticks: int = 10
+    hold_ticks: int = 20
     """Ticks for which a need is kept up."""
 
     def __post_init__(self) -> None:

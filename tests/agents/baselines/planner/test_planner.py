@@ -300,10 +300,10 @@ def test_keda_965_an_outage_of_any_length_keeps_what_was_there() -> None:
 
 def test_keda_4249_a_source_that_comes_and_goes_moves_nothing() -> None:
     loop = Loop(PlannerParams())
-    for _ in range(60):
+    for _ in range(200):
         loop.tick(20.0)
     sizes = [loop.tick(20.0 if k % 8 < 4 else None, waiting=0.0) for k in range(400)]
-    assert np.count_nonzero(np.diff(sizes)) <= 1  # of fifty outages
+    assert np.count_nonzero(np.diff(sizes)) <= 1  # of fifty outages, as the first errors fade
 
 
 def test_aibrix_1159_a_load_that_ends_is_followed_to_the_minimum_in_bounded_time() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from ..envs.schema.fingerprint import Contract
 from ..envs.schema.observation import ObservationSpec
@@ -14,12 +14,12 @@ from .artifact.errors import ArtifactError
 from .artifact.runtime import load_artifact
 from .baselines.fixed import FixedParams
 from .baselines.registry import UNIT_SUFFIX, controller_names
-from .choice import default_choice
+from .choice import Choice, default_choice
 from .episodes import Outcomes
 from .evaluation import MakeController, Progress, play_controllers, play_policy
 from .oracles.foresight import plan_count, play_hindsight
 from .policy import Controller, Policy
-from .trial import Trial
+from .trial import Trial, TrialPlan
 from .tuning import Reporter, TuningTrials, is_tunable, tune
 from .windows import Window
 
@@ -47,6 +47,8 @@ class TrainedPolicy:
     fingerprint: str
     """Of the contract; a scenario with another one is refused."""
     train_seed: int
+    digest: str
+    """Hash of its weights and of what it was trained under: which policy this is."""
 
 
 LoadRun: TypeAlias = Callable[[str], TrainedPolicy]
@@ -62,6 +64,13 @@ class Preparation:
     studies_dir: Path | None
     """Where tuning studies are kept."""
     reporter: Reporter
+    shipped: Mapping[str, Choice] = field(default_factory=dict)
+    """Settings that ship with the project for this very scenario, by label: they are not looked for
+    again."""
+
+
+SettingsFrom: TypeAlias = Literal["shipped", "tuned"]
+"""Whether settings ship with the project or were searched for in this evaluation."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,8 @@ class Performance:
     """Outcomes by training seed; a rule has one, without seed."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Chosen parameters."""
+    settings_from: SettingsFrom | None = None
+    """Where they come from; `None`: nobody tuned them."""
 
 
 class Contestant(Protocol):
@@ -82,7 +93,7 @@ class Contestant(Protocol):
         """Its name, as given."""
         ...
 
-    def check(self, trial: Trial) -> None:
+    def check(self, trial: TrialPlan) -> None:
         """Raises PolicyError if it does not fit the trial's scenario."""
         ...
 
@@ -97,26 +108,31 @@ class TunedController:
 
     label: str
 
-    def check(self, trial: Trial) -> None:
+    def check(self, trial: TrialPlan) -> None:
         """It fits everywhere."""
 
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
-        """Tunes, then plays."""
-        choice, settings = default_choice(self.label), {}
-        if is_tunable(self.label, trial):
+        """Tunes unless tuned settings ship, then plays."""
+        choice = default_choice(self.label)
+        settings_from: SettingsFrom | None = None
+        if self.label in preparation.shipped:
+            choice, settings_from = preparation.shipped[self.label], "shipped"
+        elif is_tunable(self.label, trial):
+            settings_from = "tuned"
             choice = tune(
                 self.label,
                 preparation.tuning_trials(),
                 studies_dir=preparation.studies_dir,
                 reporter=preparation.reporter,
             ).choice
-            settings = choice.settings
 
         def make(window: Window) -> Controller:
             return choice.make(trial.site, window.seed)
 
         progress = preparation.reporter.start(self.label, len(trial.windows) * trial.ticks)
-        return Performance(((None, play_controllers(trial, [make], progress)[0]),), settings)
+        outcomes = play_controllers(trial, [make], progress)[0]
+        settings = {} if settings_from is None else choice.settings
+        return Performance(((None, outcomes),), settings, settings_from)
 
 
 @dataclass(frozen=True)
@@ -126,7 +142,7 @@ class FixedCount:
     label: str
     replicas: int
 
-    def check(self, trial: Trial) -> None:
+    def check(self, trial: TrialPlan) -> None:
         """Refuses a number that the cluster does not allow.
 
         Raises:
@@ -158,7 +174,7 @@ class BestFixed:
 
     label: str
 
-    def check(self, trial: Trial) -> None:
+    def check(self, trial: TrialPlan) -> None:
         """It fits everywhere."""
 
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
@@ -185,7 +201,7 @@ class Oracle:
 
     label: str
 
-    def check(self, trial: Trial) -> None:
+    def check(self, trial: TrialPlan) -> None:
         """It fits everywhere."""
 
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
@@ -202,7 +218,7 @@ class Learned:
     label: str
     members: tuple[TrainedPolicy, ...]
 
-    def check(self, trial: Trial) -> None:
+    def check(self, trial: TrialPlan) -> None:
         """Refuses a scenario with another contract than it was trained under.
 
         Raises:
@@ -284,7 +300,11 @@ def _exported(folder: Path) -> TrainedPolicy:
         raise PolicyError(str(error)) from error
     manifest = policy.manifest
     return TrainedPolicy(
-        policy, manifest.observation_spec, manifest.fingerprint, manifest.origin.seed
+        policy,
+        manifest.observation_spec,
+        manifest.fingerprint,
+        manifest.origin.seed,
+        policy.digest,
     )
 
 

@@ -178,6 +178,7 @@ def _play(
         split=trial.split,
         episode_ticks=trial.ticks,
         requests=trial.requests,
+        threads=trial.threads,
     )
     seen = batch.reset(
         starts_s=np.array([window.start_s for window in windows]),

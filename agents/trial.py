@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from ..envs.scenario import Scenario
 from ..envs.schema.settings import Limits
@@ -16,8 +17,8 @@ from .windows import Window, WindowError, WindowPlan, plan_windows
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What every policy is put through: windows of one scenario and their traffic."""
+class TrialPlan:
+    """Which windows of a scenario are played; their traffic is not loaded yet."""
 
     scenario: Scenario
     split: str | None
@@ -25,8 +26,6 @@ class Trial:
     ticks: int
     """Length of an episode."""
     plan: WindowPlan
-    requests: tuple[Requests, ...]
-    """Offered load of the range, one a round; windows name theirs by number."""
 
     @cached_property
     def site(self) -> Site:
@@ -48,13 +47,23 @@ class Trial:
         """The windows, in the order of every result."""
         return self.plan.windows
 
-    def keeping(self, kept: Sequence[bool]) -> Trial:
-        """The trial without the windows that are marked `False`."""
+    def keeping(self, kept: Sequence[bool]) -> Self:
+        """The same without the windows that are marked `False`."""
         windows = tuple(w for w, keep in zip(self.windows, kept, strict=True) if keep)
         return replace(self, plan=replace(self.plan, windows=windows))
 
 
-def prepare_trial(
+@dataclass(frozen=True)
+class Trial(TrialPlan):
+    """What every policy is put through: windows of one scenario and their traffic."""
+
+    requests: tuple[Requests, ...]
+    """Offered load of the range, one a round; windows name theirs by number."""
+    threads: int | None = None
+    """Threads over the gateways of a batch; `None`: one a core. No result depends on it."""
+
+
+def plan_trial(
     scenario: Scenario,
     *,
     split: str | None,
@@ -62,8 +71,8 @@ def prepare_trial(
     windows: int | None = None,
     seed: int = 0,
     traces_dir: Path | None = None,
-) -> Trial:
-    """Plans the windows of a scenario and draws their traffic.
+) -> TrialPlan:
+    """Plans the windows of a scenario.
 
     Args:
         scenario: What is run.
@@ -75,7 +84,6 @@ def prepare_trial(
 
     Raises:
         WindowError: The range does not hold one episode; the message says what would fit.
-        ScenarioError: The traffic cannot be loaded.
     """
     ticks = scenario.control.episode_ticks if ticks is None else ticks
     tick_s = scenario.control.tick_s
@@ -96,11 +104,48 @@ def prepare_trial(
         wider = "" if split is None else ", or evaluate the whole range"
         msg = f"{error} ({ticks} ticks of {tick_s:g} s): at most {fitting} ticks fit{wider}"
         raise WindowError(msg) from error
+    return TrialPlan(scenario, split, ticks, plan)
+
+
+def load_trial(planned: TrialPlan, traces_dir: Path | None, threads: int | None = None) -> Trial:
+    """Draws the traffic of planned windows.
+
+    Args:
+        planned: From `plan_trial`.
+        traces_dir: Where trace files lie.
+        threads: As in `Trial`.
+
+    Raises:
+        ScenarioError: The traffic cannot be loaded.
+    """
     requests = tuple(
-        scenario.requests(split, seed=number, traces_dir=traces_dir)
-        for number in plan.request_seeds
+        planned.scenario.requests(planned.split, seed=number, traces_dir=traces_dir)
+        for number in planned.plan.request_seeds
     )
-    return Trial(scenario, split, ticks, plan, requests)
+    return Trial(
+        planned.scenario, planned.split, planned.ticks, planned.plan, requests, threads=threads
+    )
+
+
+def prepare_trial(
+    scenario: Scenario,
+    *,
+    split: str | None,
+    ticks: int | None = None,
+    windows: int | None = None,
+    seed: int = 0,
+    traces_dir: Path | None = None,
+) -> Trial:
+    """Plans the windows of a scenario and draws their traffic; arguments as in `plan_trial`.
+
+    Raises:
+        WindowError: The range does not hold one episode; the message says what would fit.
+        ScenarioError: The traffic cannot be loaded.
+    """
+    planned = plan_trial(
+        scenario, split=split, ticks=ticks, windows=windows, seed=seed, traces_dir=traces_dir
+    )
+    return load_trial(planned, traces_dir)
 
 
 def can_redraw(scenario: Scenario, traces_dir: Path | None) -> bool:

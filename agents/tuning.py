@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -26,15 +26,15 @@ from optuna.storages import InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
-from ..envs.profiles.profile import load_profile
 from ..envs.scenario import Scenario
 from ..envs.schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS
 from .baselines.registry import THRESHOLD_RULES, UNIT_SUFFIX, params_type
 from .baselines.site import Suggest
 from .choice import Choice, default_choice
+from .digests import scenario_digest, sources_digest
 from .evaluation import Progress, no_progress, play_controllers, unkeepable
 from .policy import Controller
-from .trial import Trial, prepare_trial
+from .trial import Trial, TrialPlan, load_trial, plan_trial
 from .windows import Window
 
 TRIALS: Final = 32
@@ -49,11 +49,10 @@ TUNING_SEED: Final = 7_919
 _THRESHOLD: Final = "breaker_threshold_steps"
 _JUDGED: Final = "train of the defaults; validation of the defaults, of the best"
 
-_ROOT = Path(__file__).parents[1]
 _SOURCES: Final = (
     "envs/**/*.py",
     "reward/*.py",
-    "agents/baselines/*.py",
+    "agents/baselines/**/*.py",
     "agents/choice.py",
     "agents/evaluation.py",
     "agents/episodes.py",
@@ -109,24 +108,34 @@ class Tuned:
     """The upstream defaults there."""
 
 
-def tuning_trials(scenario: Scenario, ticks: int, traces_dir: Path | None) -> TuningTrials:
+def tuning_trials(
+    scenario: Scenario, ticks: int, traces_dir: Path | None, threads: int | None = None
+) -> TuningTrials:
     """Windows to tune on, as long as the evaluated ones where the ranges allow.
 
     Windows that no number of replicas keeps are left out, unless none would remain.
+
+    Args:
+        scenario: What is run.
+        ticks: Length of an evaluated window.
+        traces_dir: Where trace files lie.
+        threads: As in `Trial`.
 
     Raises:
         WindowError: A range does not hold a single tick.
         ScenarioError: The traffic cannot be loaded.
     """
-    return TuningTrials(
-        *(_tuning_trial(scenario, split, ticks, traces_dir) for split in ("train", "validation"))
+    train, validation = (
+        load_trial(_tuning_plan(scenario, split, ticks, traces_dir), traces_dir, threads)
+        for split in ("train", "validation")
     )
+    return TuningTrials(_keepable(train), _keepable(validation))
 
 
-def _tuning_trial(scenario: Scenario, split: str, ticks: int, traces_dir: Path | None) -> Trial:
+def _tuning_plan(scenario: Scenario, split: str, ticks: int, traces_dir: Path | None) -> TrialPlan:
     from_s, to_s = scenario.split_range(split)
     fitting = max(int((to_s - from_s) // scenario.control.tick_s), 1)
-    trial = prepare_trial(
+    return plan_trial(
         scenario,
         split=split,
         ticks=min(ticks, fitting),
@@ -134,6 +143,9 @@ def _tuning_trial(scenario: Scenario, split: str, ticks: int, traces_dir: Path |
         seed=TUNING_SEED,
         traces_dir=traces_dir,
     )
+
+
+def _keepable(trial: Trial) -> Trial:
     keepable = unkeepable(trial) == 0
     return trial.keeping(keepable.tolist()) if keepable.any() else trial
 
@@ -201,7 +213,7 @@ def _suggested(name: str, suggest: Suggest, trial: Trial) -> Choice:
     return Choice(name, params, steps)
 
 
-def is_tunable(name: str, trial: Trial) -> bool:
+def is_tunable(name: str, trial: TrialPlan) -> bool:
     """Whether a controller has parameters that a search may vary."""
     try:
         params_type(name).suggested(FixedTrial({}), trial.site)
@@ -243,8 +255,7 @@ def _complete(study: optuna.Study) -> list[FrozenTrial]:
 def _key(name: str, trials: TuningTrials) -> str:
     """A hash of all that the result depends on."""
     digest = hashlib.sha256(code_digest().encode())
-    scenario = trials.train.scenario
-    digest.update(repr((name, scenario, load_profile(scenario.profile))).encode())
+    digest.update(repr((name, scenario_digest(trials.train.scenario))).encode())
     for trial in (trials.train, trials.validation):
         digest.update(repr((trial.ticks, trial.windows)).encode())
         for requests in trial.requests:
@@ -253,11 +264,6 @@ def _key(name: str, trials: TuningTrials) -> str:
     return digest.hexdigest()
 
 
-@cache
 def code_digest() -> str:
     """A hash of the sources that decide what a controller achieves."""
-    digest = hashlib.sha256()
-    for path in sorted(path for pattern in _SOURCES for path in _ROOT.glob(pattern)):
-        digest.update(path.relative_to(_ROOT).as_posix().encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return sources_digest(_SOURCES)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gatepilot.agents.baselines.fixed import FixedParams
+from gatepilot.agents.choice import Choice
 from gatepilot.agents.contestants import (
     BestFixed,
     FixedCount,
@@ -74,7 +76,7 @@ def trained(
     observation = ObservationSpec("documented", frame_stack)
     telemetry = trial.scenario.telemetry
     contract = Contract(observation, trial.tick_s, telemetry.window_s, telemetry.minimum_samples)
-    return TrainedPolicy(Always(action), observation, contract.fingerprint, seed)
+    return TrainedPolicy(Always(action), observation, contract.fingerprint, seed, f"weights {seed}")
 
 
 def means(performance: Performance) -> list[float]:
@@ -119,8 +121,17 @@ def test_a_rule_with_parameters_is_tuned_and_one_without_is_not(
     assert isinstance(preparation.reporter, Journal)
     assert preparation.reporter.asked == ["tuning fixed@unit", "fixed@unit"]
     assert tuned.settings["params"]["replicas"] in range(1, 7)
+    assert tuned.settings_from == "tuned"
     plain = TunedController("do_nothing").play(trial, no_training)
-    assert plain.settings == {}
+    assert (plain.settings, plain.settings_from) == ({}, None)
+
+
+def test_shipped_settings_are_not_looked_for_again(trial: Trial, no_training: Preparation) -> None:
+    shipped = {"fixed": Choice("fixed", FixedParams(replicas=3))}
+    played = TunedController("fixed").play(trial, replace(no_training, shipped=shipped))
+    assert played.settings == shipped["fixed"].settings
+    assert played.settings_from == "shipped"
+    assert means(played) == means(FixedCount("fixed:3", 3).play(trial, no_training))
 
 
 def test_a_constant_plays_its_number(trial: Trial, no_training: Preparation) -> None:

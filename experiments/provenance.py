@@ -67,11 +67,16 @@ def collect(argv: Sequence[str] | None = None) -> Provenance:
         git_dirty=dirty,
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
-        cpus=len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1,
+        cpus=usable_cpus(),
         versions=_versions(),
     )
+
+
+def usable_cpus() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _versions() -> dict[str, str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..envs.batch import BatchStep, GatewayBatch
 from ..envs.schema.fields import FIELDS
-from .trial import Trial
+from .trial import TrialPlan
 
 SECONDS_PER_HOUR: Final = 3600.0
 _TTFT_LOWEST_S: Final = 1e-3
@@ -77,7 +77,7 @@ class Episode:
 
 
 def episodes_of(
-    outcomes: Outcomes, trial: Trial, *, policy: str, train_seed: int | None
+    outcomes: Outcomes, trial: TrialPlan, *, policy: str, train_seed: int | None
 ) -> list[Episode]:
     """One row a window."""
     return [

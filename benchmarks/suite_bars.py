@@ -18,12 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gatepilot.agents.contestants import (
-    BestFixed,
-    Preparation,
-    TrainedPolicy,
-    parse_contestant,
-)
+from gatepilot.agents.contestants import BestFixed, Preparation
 from gatepilot.agents.episodes import Outcomes
 from gatepilot.agents.evaluation import unkeepable
 from gatepilot.agents.oracles.foresight import play_hindsight
@@ -32,7 +27,8 @@ from gatepilot.agents.statistics import Values, compare
 from gatepilot.agents.trial import Trial, prepare_trial
 from gatepilot.agents.tuning import SilentReporter
 from gatepilot.envs.scenario import load_scenario
-from gatepilot.experiments.commands.evaluate import STUDIES_DIR
+from gatepilot.experiments.jobs import SilentWatcher
+from gatepilot.experiments.places import CELLS_DIR, STUDIES_DIR, Places
 from gatepilot.experiments.study import StudyPlan, prepare_study, run_study
 from gatepilot.experiments.suites import suite
 
@@ -146,13 +142,12 @@ def no_cheating(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, A
         everybody = (*RIVALS, *tricks, "always_max")
         plan = StudyPlan(
             scenarios=(scenario,),
-            contestants=tuple(parse_contestant(who, _no_run) for who in everybody),
+            policies=everybody,
             split="test",
+            places=Places(CELLS_DIR, STUDIES_DIR, _traces()),
             windows=windows,
-            traces_dir=_traces(),
-            studies_dir=STUDIES_DIR,
         )
-        results = run_study(plan, prepare_study(plan), SilentReporter()).results
+        results = run_study(plan, prepare_study(plan), SilentWatcher()).results
         returns = {row.policy: row.return_mean for row in results.summary}
         best = next(row for row in results.summary if row.policy == "best_fixed")
         size = best.settings[name]["replicas"]
@@ -203,11 +198,6 @@ def _setting(setting: Setting, outcomes: Outcomes) -> dict[str, Any]:
 def _traces() -> Path | None:
     folder = os.environ.get("GATEPILOT_TRACES")
     return Path(folder) if folder else None
-
-
-def _no_run(run_id: str) -> TrainedPolicy:
-    """Nobody here was trained."""
-    raise NotImplementedError(run_id)
 
 
 def _no_training() -> Trial:

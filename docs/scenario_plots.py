@@ -20,7 +20,7 @@ from gatepilot.agents.tuning import SilentReporter, tune, tuning_trials
 from gatepilot.envs.fault_spec import METRIC_KINDS, FaultSpec
 from gatepilot.envs.scenario import Scenario
 from gatepilot.envs.schema.fields import FIELD_INDEX
-from gatepilot.experiments.commands.evaluate import STUDIES_DIR
+from gatepilot.experiments.places import STUDIES_DIR
 from gatepilot.experiments.plots import COLORS, drawn
 from gatepilot.experiments.timeline import draw_latency, draw_load
 from gatepilot.reward.slo import Slo

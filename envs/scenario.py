@@ -52,6 +52,7 @@ __all__ = [
     "Splits",
     "TelemetrySpec",
     "WorkloadSpec",
+    "is_shipped",
     "load_scenario",
     "parse_scenario",
     "scenario_names",
@@ -276,6 +277,11 @@ class Scenario:
 def scenario_names() -> tuple[str, ...]:
     """Names of the shipped scenarios, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+
+
+def is_shipped(scenario: Scenario) -> bool:
+    """Whether a scenario is one of the shipped ones, unchanged."""
+    return scenario.name in scenario_names() and scenario == load_scenario(scenario.name)
 
 
 def load_scenario(name_or_path: str | Path) -> Scenario:

@@ -1,28 +1,35 @@
-"""Carries an evaluation through as a command does: with a progress bar, and with its provenance."""
+"""Carries an evaluation through as a command does: with progress bars, and with its provenance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..agents.trial import Trial
+from ..agents.trial import TrialPlan
 from .compilation import compile_with_notice
+from .files import check_folder
+from .job_progress import JobsProgress
 from .study import Study, StudyPlan, run_study
 from .study_provenance import described_study
-from .terminal import StudyProgress
 
 
-def conduct(plan: StudyPlan, trials: Sequence[Trial]) -> Study:
+def conduct(plan: StudyPlan, planned: Sequence[TrialPlan]) -> Study:
     """Compiles the engine if need be, runs the evaluation and says what a reader must be told.
 
     Args:
         plan: What to evaluate.
-        trials: From `prepare_study`.
+        planned: From `prepare_study`.
+
+    Raises:
+        OutputError: There is no place for cells or studies.
     """
+    for folder in (plan.places.cells, plan.places.studies):
+        if folder is not None:
+            check_folder(folder)
     compile_with_notice()
-    with StudyProgress() as progress:
-        study = run_study(plan, trials, progress)
-        provenance = described_study(plan, trials)
+    with JobsProgress() as progress:
+        study = run_study(plan, planned, progress)
+        provenance = described_study(plan, planned)
         for note in provenance["notes"]:
             progress.note(note)
     return replace(study, results=replace(study.results, provenance=provenance))

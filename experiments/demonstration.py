@@ -7,7 +7,6 @@ that artifact in shadow beside the Kubernetes autoscaler.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,18 +14,17 @@ from ..agents.artifact.export import export_policy
 from ..agents.artifact.manifest import Manifest
 from ..agents.artifact.signing import PRIVATE_KEY_FILE, PUBLIC_KEY_FILE, make_key_pair
 from ..agents.config import TrainingConfig
-from ..agents.contestants import parse_contestant
 from ..agents.training import Training
 from ..deploy_bridge.settings import LEDGER_FILE
 from ..envs.scenario import Scenario
 from .conduct import conduct
 from .exporting import trained_run
+from .places import Places as StudyPlaces
 from .progress import TrainingProgress
 from .provenance import collect
 from .rehearsal.incumbent import named_incumbent
 from .rehearsal.plan import RehearsalPlan, load_for, one_window
 from .rehearsal.rehearsal import Rehearsal, rehearse
-from .run_policy import load_run_policy
 from .study import Study, StudyPlan, prepare_study
 from .terminal import StudyProgress
 from .tracking import RunStore
@@ -99,12 +97,12 @@ def compared(finished: FinishedRun, scenario: Scenario, store: RunStore) -> Stud
         scenario: What it was trained on.
         store: Where it is kept.
     """
-    load_run = partial(load_run_policy, store.folder)
     names = (f"run:{finished.run_id}", *RIVALS)
     plan = StudyPlan(
         scenarios=(scenario,),
-        contestants=tuple(parse_contestant(name, load_run) for name in names),
+        policies=names,
         split="test",
+        places=StudyPlaces(cells=store.folder / "cells", runs=store.folder),
     )
     study = conduct(plan, prepare_study(plan))
     provenance = study.results.provenance
@@ -149,7 +147,8 @@ def watched(study: Study, scenario: Scenario, places: Places) -> Rehearsal:
     Raises:
         RehearsalError: The ledger's folder cannot be made.
     """
-    tuned = {row.policy: row.settings.get(scenario.name) for row in study.results.summary}
+    settings = {row.policy: row.settings.get(scenario.name, {}) for row in study.results.summary}
+    tuned = settings.get(INCUMBENT, {})
     from_s, to_s = scenario.split_range("test")
     fitting = int((to_s - from_s) // scenario.control.tick_s)
     plan = RehearsalPlan(
@@ -162,7 +161,7 @@ def watched(study: Study, scenario: Scenario, places: Places) -> Rehearsal:
             traces_dir=None,
         ),
         load_for(scenario, places.artifact, places.public_key),
-        named_incumbent(INCUMBENT, tuned.get(INCUMBENT)),
+        named_incumbent(INCUMBENT, tuned.get("params"), tuned.get("threshold_steps")),
     )
     for old in places.state.glob(f"{Path(LEDGER_FILE).stem}.*"):
         old.unlink()

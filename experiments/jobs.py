@@ -77,6 +77,10 @@ class Watcher(Protocol):
         """A worker has done its job."""
         ...
 
+    def note(self, text: str) -> None:
+        """Something that a person should know."""
+        ...
+
 
 class SilentWatcher:
     """Shows nothing: for callers without a terminal."""
@@ -94,6 +98,9 @@ class SilentWatcher:
         """Nobody is told."""
 
     def finished(self, worker: int, label: str) -> None:
+        """Nobody is told."""
+
+    def note(self, text: str) -> None:
         """Nobody is told."""
 
 

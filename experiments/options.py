@@ -16,3 +16,5 @@ MOST_GROUPS: Final = 10_000
 """Most groups of tenants."""
 MOST_SEEDS: Final = 10_000
 """Most samples of a check."""
+MOST_WORKERS: Final = 1024
+"""Most processes of an evaluation."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..agents.episodes import Outcomes
-from ..agents.trial import Trial
+from ..agents.trial import TrialPlan
 from ..reward.documented import default_reward
 from . import plots
 from .files import replacing
@@ -98,7 +98,7 @@ def _overall(
     return pictures
 
 
-def _pictures(study: Study, trial: Trial, colors: dict[str, str]) -> list[Picture]:
+def _pictures(study: Study, trial: TrialPlan, colors: dict[str, str]) -> list[Picture]:
     """What is shown of one scenario."""
     name = trial.scenario.name
     rows = study.results.by_scenario[name]
@@ -120,7 +120,7 @@ def _pictures(study: Study, trial: Trial, colors: dict[str, str]) -> list[Pictur
 
 
 def _course(
-    trial: Trial, place: int, why: str, outcomes: dict[str, Outcomes], colors: dict[str, str]
+    trial: TrialPlan, place: int, why: str, outcomes: dict[str, Outcomes], colors: dict[str, str]
 ) -> Picture:
     window = trial.windows[place]
     slo = default_reward.slo

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
-from ..agents.contestants import Contestant, Preparation
-from ..agents.episodes import Episode, Outcomes, episodes_of
-from ..agents.evaluation import unkeepable
-from ..agents.trial import Trial, prepare_trial
-from ..agents.tuning import Reporter, TuningTrials, tuning_trials
-from ..envs.scenario import Scenario
+from ..agents.contestants import Contestant
+from ..agents.episodes import Episode, Outcomes
+from ..agents.trial import TrialPlan, load_trial, plan_trial
+from ..envs.scenario import Scenario, is_shipped
+from .cell_checks import CellError
+from .cell_grid import Entry, entry, filled
+from .cells import Cell, CellKey, CellStore
+from .jobs import Watcher
+from .named_contestants import named_contestant
+from .places import Places
 from .results import GatedOut, Results, pair_up, summarise
 
 
@@ -22,19 +24,29 @@ class StudyPlan:
     """What is asked of an evaluation."""
 
     scenarios: tuple[Scenario, ...]
-    contestants: tuple[Contestant, ...]
+    policies: tuple[str, ...]
+    """Who takes part, by name."""
     split: str | None
     """Range of each workload; `None`: all of it."""
+    places: Places
+    """Where things lie."""
     windows: int | None = None
     """Windows a scenario; `None`: all disjoint ones that fit, at most 64."""
     ticks: int | None = None
     """Length of an episode; `None`: each scenario's."""
     seed: int = 0
     """Of windows, traffic, faults and intervals."""
-    traces_dir: Path | None = None
-    """Folder of the traces; where one is absent a workload model stands in."""
-    studies_dir: Path | None = None
-    """Where tuning studies are kept; `None`: nowhere."""
+    workers: int | None = None
+    """Processes to play on; `None`: as many as there are cores, if there is so much to do."""
+
+    @cached_property
+    def contestants(self) -> tuple[Contestant, ...]:
+        """Those who take part.
+
+        Raises:
+            PolicyError: Somebody is unknown.
+        """
+        return tuple(named_contestant(name, self.places.runs) for name in self.policies)
 
 
 @dataclass(frozen=True)
@@ -42,109 +54,153 @@ class Study:
     """What an evaluation found, and what it went through."""
 
     results: Results
-    trials: tuple[Trial, ...]
+    trials: tuple[TrialPlan, ...]
     """One a scenario, without the windows that were gated out."""
-    outcomes: dict[tuple[str, str], Outcomes] = field(default_factory=dict)
+    outcomes: Mapping[tuple[str, str], Outcomes] = field(default_factory=dict)
     """By scenario and policy, tick by tick, for plots; of several training seeds the first."""
 
 
-def prepare_study(plan: StudyPlan) -> tuple[Trial, ...]:
-    """Plans the windows, loads the traffic and checks that everything fits together.
+def prepare_study(plan: StudyPlan) -> tuple[TrialPlan, ...]:
+    """Plans the windows and checks that everything fits together.
+
+    The traffic of scenarios that do not ship is loaded once, so that what is wrong with it is said
+    before the work.
 
     Raises:
         ValueError: It does not: one line.
     """
-    trials = tuple(
-        prepare_trial(
+    planned = tuple(
+        plan_trial(
             scenario,
             split=plan.split,
             ticks=plan.ticks,
             windows=plan.windows,
             seed=plan.seed,
-            traces_dir=plan.traces_dir,
+            traces_dir=plan.places.traces,
         )
         for scenario in plan.scenarios
     )
-    for trial in trials:
+    for trial in planned:
         for contestant in plan.contestants:
             contestant.check(trial)
-    return trials
+        if not is_shipped(trial.scenario):
+            load_trial(trial, plan.places.traces)
+    return planned
 
 
-def run_study(plan: StudyPlan, trials: Sequence[Trial], reporter: Reporter) -> Study:
+@dataclass(frozen=True)
+class Grid:
+    """Everything that was played: one cell a scenario and policy, in the order of the plan."""
+
+    entries: tuple[Entry, ...]
+    cells: tuple[Cell, ...]
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """One after the other."""
+        return tuple(episode for cell in self.cells for episode in cell.episodes)
+
+    def gate(self, scenario: str) -> tuple[float, ...]:
+        """Of each window of a scenario the violating share at maximum replicas.
+
+        Raises:
+            CellError: Two cells do not agree on it.
+        """
+        gates = {cell.gate for cell in self.cells if cell.scenario == scenario}
+        if len(gates) != 1:
+            raise CellError(f"{scenario}: stored cells do not agree on what can be kept")
+        return gates.pop()
+
+
+def play_grid(plan: StudyPlan, planned: Sequence[TrialPlan], watcher: Watcher) -> Grid:
+    """Takes the cells that are kept and plays the others.
+
+    Args:
+        plan: What to evaluate.
+        planned: From `prepare_study`.
+        watcher: Shows progress.
+    """
+    entries = tuple(
+        entry(contestant, trial, {}, plan.places)
+        for trial in planned
+        for contestant in plan.contestants
+    )
+    cells = filled(entries, plan.places, workers=plan.workers, watcher=watcher)
+    return Grid(entries, cells)
+
+
+def run_study(plan: StudyPlan, planned: Sequence[TrialPlan], watcher: Watcher) -> Study:
     """Gates the windows, plays every policy through the others, and sums up.
 
     Args:
         plan: What to evaluate.
-        trials: From `prepare_study`.
-        reporter: Shows progress.
+        planned: From `prepare_study`.
+        watcher: Shows progress.
     """
-    gates = [_gate(trial, reporter) for trial in trials]
-    labels = [contestant.label for contestant in plan.contestants]
-    episodes: list[Episode] = []
-    outcomes: dict[tuple[str, str], Outcomes] = {}
-    settings: dict[str, dict[str, Any]] = {label: {} for label in labels}
-    kept = [trial for trial, _ in gates if trial.windows]
-    for trial in kept:
-        name = trial.scenario.name
-        training = _Training(trial, plan)
-        preparation = Preparation(training, plan.studies_dir, reporter)
-        for contestant in plan.contestants:
-            performance = contestant.play(trial, preparation)
-            if performance.settings:
-                settings[contestant.label][name] = performance.settings
-            for train_seed, played in performance.runs:
-                outcomes.setdefault((name, contestant.label), played)
-                episodes += episodes_of(
-                    played, trial, policy=contestant.label, train_seed=train_seed
-                )
-    summary = summarise(episodes, labels, settings, seed=plan.seed) if episodes else ()
-    results = Results(
-        episodes=tuple(episodes),
+    grid = play_grid(plan, planned, watcher)
+    gates = [grid.gate(trial.scenario.name) for trial in planned]
+    trials = tuple(
+        trial.keeping([share == 0 for share in gate])
+        for trial, gate in zip(planned, gates, strict=True)
+    )
+    gated_out = tuple(
+        GatedOut(trial.scenario.name, window.index, window.start_s, share)
+        for trial, gate in zip(planned, gates, strict=True)
+        for window, share in zip(trial.windows, gate, strict=True)
+        if share > 0
+    )
+    return Study(_summed_up(plan, grid, gated_out), trials, _Courses(grid, plan.places))
+
+
+def _summed_up(plan: StudyPlan, grid: Grid, gated_out: tuple[GatedOut, ...]) -> Results:
+    labels = plan.policies
+    episodes = grid.episodes
+    played = [cell for cell in grid.cells if cell.episodes]
+    names = tuple(dict.fromkeys(cell.scenario for cell in played))
+
+    def settings(*scenarios: str) -> dict[str, dict[str, object]]:
+        return {
+            label: {
+                cell.scenario: cell.settings
+                for cell in played
+                if cell.policy == label and cell.scenario in scenarios and cell.settings
+            }
+            for label in labels
+        }
+
+    summary = summarise(episodes, labels, settings(*names), seed=plan.seed) if episodes else ()
+    return Results(
+        episodes=episodes,
         summary=summary,
         by_scenario={
-            trial.scenario.name: summary
-            if len(kept) == 1
+            name: summary
+            if len(names) == 1
             else summarise(
-                [e for e in episodes if e.scenario == trial.scenario.name],
-                labels,
-                {label: _part(settings[label], trial.scenario.name) for label in labels},
-                seed=plan.seed,
+                [e for e in episodes if e.scenario == name], labels, settings(name), seed=plan.seed
             )
-            for trial in kept
+            for name in names
         },
         pairs=pair_up(episodes, labels, seed=plan.seed) if episodes else (),
-        gated_out=tuple(window for _, windows in gates for window in windows),
+        gated_out=gated_out,
     )
-    return Study(results, tuple(trial for trial, _ in gates), outcomes)
 
 
-class _Training:
-    """The windows to tune on of one scenario, loaded when first asked for."""
+class _Courses(Mapping[tuple[str, str], Outcomes]):
+    """Courses by scenario and policy, read when they are asked for."""
 
-    def __init__(self, trial: Trial, plan: StudyPlan) -> None:
-        self._trial = trial
-        self._plan = plan
+    def __init__(self, grid: Grid, places: Places) -> None:
+        self._store = CellStore(places.cells)
+        self._found: dict[tuple[str, str], tuple[CellKey, Cell]] = {
+            (cell.scenario, cell.policy): (one.key, cell)
+            for one, cell in zip(grid.entries, grid.cells, strict=True)
+            if cell.episodes
+        }
 
-    def __call__(self) -> TuningTrials:
-        return self._training
+    def __getitem__(self, place: tuple[str, str]) -> Outcomes:
+        return self._store.course(*self._found[place])
 
-    @cached_property
-    def _training(self) -> TuningTrials:
-        return tuning_trials(self._trial.scenario, self._trial.ticks, self._plan.traces_dir)
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._found)
 
-
-def _gate(trial: Trial, reporter: Reporter) -> tuple[Trial, list[GatedOut]]:
-    """Sets apart the windows that no number of replicas keeps."""
-    progress = reporter.start("which windows can be kept", len(trial.windows) * trial.ticks)
-    violation_rate = unkeepable(trial, progress)
-    gated_out = [
-        GatedOut(trial.scenario.name, window.index, window.start_s, float(share))
-        for window, share in zip(trial.windows, violation_rate, strict=True)
-        if share > 0
-    ]
-    return trial.keeping((violation_rate == 0).tolist()), gated_out
-
-
-def _part(settings: dict[str, Any], scenario: str) -> dict[str, Any]:
-    return {scenario: settings[scenario]} if scenario in settings else {}
+    def __len__(self) -> int:
+        return len(self._found)

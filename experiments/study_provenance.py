@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from ..agents.contestants import Learned
+from ..agents.digests import traffic_of
 from ..agents.statistics import MIN_BLOCKS
-from ..agents.trial import Trial, can_redraw, trace_path
+from ..agents.trial import TrialPlan, can_redraw, trace_path
 from .provenance import collect
 from .study import StudyPlan
 from .wording import counted
@@ -17,7 +18,7 @@ SUGGESTED_WINDOWS: Final = 16
 """What is proposed where too few windows fit."""
 
 
-def described_study(plan: StudyPlan, trials: Sequence[Trial]) -> dict[str, Any]:
+def described_study(plan: StudyPlan, trials: Sequence[TrialPlan]) -> dict[str, Any]:
     """Command, code, versions, scenarios, windows and seeds as plain data.
 
     Args:
@@ -37,14 +38,13 @@ def described_study(plan: StudyPlan, trials: Sequence[Trial]) -> dict[str, Any]:
     }
 
 
-def _described(plan: StudyPlan, trial: Trial) -> dict[str, Any]:
-    path = trace_path(trial.scenario, plan.traces_dir)
+def _described(plan: StudyPlan, trial: TrialPlan) -> dict[str, Any]:
     workload = trial.scenario.workload
     from_s, to_s = trial.scenario.split_range(trial.split)
     return {
         "split": trial.split,
         "range_s": [from_s, to_s],
-        "traffic": f"model {workload.model}" if path is None else f"trace {path.name}",
+        "traffic": str(traffic_of(trial.scenario, plan.places.traces)),
         "rate_scale": workload.rate_scale,
         "max_prompt_tokens": workload.max_prompt_tokens,
         "profile": trial.scenario.profile,
@@ -58,11 +58,11 @@ def _described(plan: StudyPlan, trial: Trial) -> dict[str, Any]:
     }
 
 
-def _notes(plan: StudyPlan, trial: Trial) -> list[str]:
+def _notes(plan: StudyPlan, trial: TrialPlan) -> list[str]:
     """What would mislead a reader who is not told."""
     name, workload, windows = trial.scenario.name, trial.scenario.workload, trial.plan
     notes = []
-    if workload.trace is not None and trace_path(trial.scenario, plan.traces_dir) is None:
+    if workload.trace is not None and trace_path(trial.scenario, plan.places.traces) is None:
         notes.append(
             f"{name}: {workload.trace} is not here; traffic is sampled from the shipped model "
             f"{workload.model} instead."
@@ -76,7 +76,7 @@ def _notes(plan: StudyPlan, trial: Trial) -> list[str]:
     if (
         windows.asked is None
         and len(trial.windows) < MIN_BLOCKS
-        and can_redraw(trial.scenario, plan.traces_dir)
+        and can_redraw(trial.scenario, plan.places.traces)
     ):
         notes.append(
             f"{name}: {counted(windows.fitting, 'disjoint window')} of {trial.ticks} ticks fit, "

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ..agents.evaluation import Progress as TickProgress
-from ..agents.trial import Trial
+from ..agents.trial import TrialPlan
 from .drawing import Drawing
 from .results import Summary
 from .study import Study
@@ -95,7 +95,7 @@ def print_study(study: Study) -> None:
         console.print(f"The other {len(results.pairs) - len(shown)} pairs: --report or --json.")
 
 
-def described(trial: Trial) -> str:
+def described(trial: TrialPlan) -> str:
     """Split, windows, ticks and their length in words."""
     part = "the whole range" if trial.split is None else f"split {trial.split}"
     windows = counted(len(trial.windows), "window")

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ...agents.contestants import FORMS, TrainedPolicy, parse_contestant
+from ...agents.contestants import FORMS
 from ...envs.scenario import Scenario
 from ..conduct import conduct
 from ..files import check_writable
-from ..options import MOST_SEED, MOST_TICKS, MOST_WINDOWS
+from ..options import MOST_SEED, MOST_TICKS, MOST_WINDOWS, MOST_WORKERS
+from ..places import CELLS_DIR, STUDIES_DIR, Places
 from ..scenario_choice import Overrides, named_scenarios, trace_scenario
 from ..study import StudyPlan, prepare_study
 from ..suites import SUITES
 from ..tables import check_table
 from ..terminal import gated_line, print_study
 
-STUDIES_DIR = Path.home() / ".cache" / "gatepilot" / "studies"
-"""Where tuning studies are kept unless said otherwise."""
 NOTHING_JUDGED = 1
 """Exit code where not one window could be played."""
 
@@ -116,11 +114,30 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
             help="Where tuning studies are kept, to be gone on with.",
         ),
     ] = STUDIES_DIR,
+    cells: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            envvar="GATEPILOT_CELLS",
+            show_default="~/.cache/gatepilot/cells",
+            help="Where what was played is kept, to be taken again.",
+        ),
+    ] = CELLS_DIR,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_WORKERS,
+            envvar="GATEPILOT_WORKERS",
+            help="Processes to play on; default: one a core, if there is so much to do.",
+        ),
+    ] = None,
 ) -> None:
     """Compare policies and baselines over the same windows, with intervals.
 
     Controllers are tuned first, on training windows of the same scenario, each at its own step
-    size and with the same budget. Ends with 1 if no window could be played.
+    size and with the same budget. What was played is kept and not played again, so an interrupted
+    evaluation goes on where it was. Ends with 1 if no window could be played.
 
     Example: gatepilot evaluate --policy hpa --policy best_fixed --scenario azure70b
     """
@@ -143,13 +160,13 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
         split = split or SplitName.test
     plan = StudyPlan(
         scenarios=scenarios,
-        contestants=tuple(parse_contestant(name, partial(_load_run, runs)) for name in policy),
+        policies=tuple(policy),
         split=None if split is None else split.value,
+        places=Places(cells, studies, traces, runs),
         windows=windows,
         ticks=ticks,
         seed=seed,
-        traces_dir=traces,
-        studies_dir=studies,
+        workers=workers,
     )
     study = conduct(plan, prepare_study(plan))
     if out is not None:
@@ -181,9 +198,3 @@ def _sources(suite: str | None, scenario: list[str] | None, trace: Path | None) 
         "--scenario": bool(scenario),
         "--trace": trace is not None,
     }
-
-
-def _load_run(runs: Path, run_id: str) -> TrainedPolicy:
-    from ..run_policy import load_run_policy  # noqa: PLC0415  # MLflow and torch, only where needed
-
-    return load_run_policy(runs, run_id)

@@ -41,18 +41,24 @@ class IncumbentChoice:
         )
 
 
-def named_incumbent(name: str, params: dict[str, Any] | None = None) -> IncumbentChoice:
+def named_incumbent(
+    name: str, params: dict[str, Any] | None = None, threshold_steps: int | None = None
+) -> IncumbentChoice:
     """A controller by its name.
 
     Args:
         name: A name of `agents/baselines`, with `@unit` for steps of one.
         params: Its parameters as plain content; absent ones keep their defaults.
+        threshold_steps: Breaker threshold held beside it; `None`: left alone.
 
     Raises:
         ControllerError: An unknown name.
         SettingsError: A parameter that it does not have, or a wrong value.
     """
-    return _chosen(IncumbentSection(controller=name, params=params or {}), _COMMAND_LINE)
+    section = IncumbentSection(
+        controller=name, params=params or {}, threshold_steps=threshold_steps
+    )
+    return _chosen(section, _COMMAND_LINE)
 
 
 def parse_incumbent(text: str) -> IncumbentChoice:

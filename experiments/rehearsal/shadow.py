@@ -22,6 +22,7 @@ from ...deploy_bridge.actuators.noop import NoopActuator
 from ...deploy_bridge.audit.journal import Journal, JournalParams
 from ...deploy_bridge.controller import ControllerParams
 from ...deploy_bridge.decision import Content, Decision
+from ...deploy_bridge.incumbent import replica_content
 from ...deploy_bridge.loop import Loop, Parts
 from ...deploy_bridge.metrics.exporter import BridgeMetrics
 from ...deploy_bridge.settings import LEDGER_FILE, LedgerSection
@@ -126,6 +127,7 @@ def identity_of(plan: RehearsalPlan) -> Content:
         },
         "controller": asdict(ControllerParams(plan.trial.limits)),
         "incumbent": asdict(plan.incumbent.section),
+        "replica": replica_content(plan.trial.site.replica),
     }
 
 

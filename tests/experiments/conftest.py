@@ -85,11 +85,23 @@ def study() -> Study:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+def cells_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a test's commands keep what they have played."""
+    return tmp_path_factory.mktemp("cells")
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path,
+    cells_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Cli:
     """Commands, run from an empty folder, that see none of the user's traces and caches."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GATEPILOT_TRACES", raising=False)
     monkeypatch.setenv("GATEPILOT_STUDIES", str(tmp_path / "cache"))
+    monkeypatch.setenv("GATEPILOT_CELLS", str(cells_dir))
     monkeypatch.setenv("COLUMNS", "200")
     return Cli(capfd)
 

@@ -22,7 +22,7 @@ from gatepilot.experiments.tracking import RunStore
 from .cli_kit import Cli, contents, write_config, write_scenario
 
 pytestmark = pytest.mark.timeout(60)  # making MLflow's database takes a busy machine ten seconds
-FEW = ("do_nothing", "best_fixed")
+FEW = ("do_nothing", "hpa")
 
 
 @pytest.fixture

@@ -106,24 +106,73 @@ def test_equal_seeds_give_equal_results(cli: Cli, light: Path) -> None:
     assert first["episodes"] != other["episodes"]
 
 
+@pytest.mark.timeout(60)  # two studies, each line of which is written for good
 def test_controllers_are_tuned_once_and_say_what_was_chosen(
     cli: Cli, light: Path, tmp_path: Path
 ) -> None:
     arguments = evaluated("hpa", "hpa@unit", "best_fixed", scenario=light)
     found = cli.json(*arguments)
     settings = {row["policy"]: row["settings"] for row in found["summary"]}
-    assert settings["hpa"]["light"]["metrics"][0]["metric"] in {"cpu", "kv", "outstanding"}
+    (metric,) = settings["hpa"]["light"]["params"]["metrics"]
+    assert metric["metric"] in {"cpu", "kv", "outstanding"}
     assert settings["best_fixed"]["light"]["replicas"] in {1, 2, 3}
-    assert len(list((tmp_path / "cache").iterdir())) == 2
+    studies = {path.name for path in (tmp_path / "cache" / "light").iterdir()}
+    assert studies == {"hpa.journal", "hpa@unit.journal"}
     code, _, err = cli(*arguments)
-    assert code == 0
-    assert "tuning" not in err
+    assert (code, err) == (0, "")
 
 
 def test_the_best_constant_is_no_worse_than_any(cli: Cli, light: Path) -> None:
     found = cli.json(*evaluated("best_fixed", "fixed:1", "fixed:2", "fixed:3", scenario=light))
     means = [row["return_mean"] for row in found["summary"]]
     assert means[0] == max(means)
+
+
+def test_only_what_is_new_is_played(cli: Cli, light: Path, cells_dir: Path) -> None:
+    """Another policy, seed or scenario is another cell; the other cells are taken."""
+    first = cli.json(*evaluated("do_nothing", scenario=light))
+    code, _, err = cli(*evaluated("do_nothing", "fixed:2", scenario=light))
+    assert (code, err) == (0, "1/1 fixed:2 on light ...\n")
+    code, _, err = cli(*evaluated("do_nothing", scenario=light), "--seed", "1")
+    assert (code, err) == (0, "1/1 do_nothing on light ...\n")
+    code, _, err = cli(*evaluated("do_nothing", scenario=light), "--cold-start", "7")
+    assert (code, err) == (0, "1/1 do_nothing on light ...\n")
+    again = cli.json(*evaluated("do_nothing", scenario=light))
+    assert again["episodes"] == first["episodes"]
+    assert len(list(cells_dir.glob("light/*.json"))) == 4
+
+
+@pytest.mark.timeout(90)  # two processes import the engine
+def test_two_workers_find_what_one_finds(cli: Cli, light: Path, tmp_path: Path) -> None:
+    arguments = evaluated("do_nothing", "random", "hpa", "best_fixed", scenario=light)
+    found = []
+    for workers in ("1", "2"):
+        kept = ("--cells", tmp_path / f"cells {workers}", "--studies", tmp_path / f"s {workers}")
+        found.append(cli.json(*arguments, "--workers", workers, *kept))
+        found[-1].pop("provenance")
+    assert json.dumps(found[0]) == json.dumps(found[1])
+    one, two = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
+        for name in ("cells 1", "cells 2")
+    )
+    assert len(one) == 8
+    assert one == two
+
+
+def test_a_cell_that_was_tampered_with_is_named_and_played_again(
+    cli: Cli, light: Path, cells_dir: Path
+) -> None:
+    first = cli.json(*evaluated("do_nothing", scenario=light))
+    (cell,) = cells_dir.glob("light/*.json")
+    cell.write_text(cell.read_text().replace('"changes": 0', '"changes": 1', 1))
+    code, out, err = cli(*evaluated("do_nothing", scenario=light), "--json")
+    assert code == 0
+    assert json.loads(out)["episodes"] == first["episodes"]
+    noted, played = err.splitlines()
+    assert noted.startswith("do_nothing on light: a stored cell is not taken and played again. ")
+    assert noted.endswith(f"{cell.name}: its content does not fit its hash")
+    assert played == "1/1 do_nothing on light ..."
+    assert cli(*evaluated("do_nothing", scenario=light))[2] == ""
 
 
 def test_windows_that_cannot_be_kept_are_listed_and_not_played(cli: Cli, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gatepilot.experiments.job_progress import JobsProgress
 from gatepilot.experiments.jobs import (
     JobFailedError,
     JobRefusedError,
@@ -103,6 +104,9 @@ class Journal:
     def finished(self, worker: int, label: str) -> None:
         self.told.append(("finished", worker, label))
 
+    def note(self, text: str) -> None:
+        self.told.append(("note", text))
+
 
 @pytest.fixture
 def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -128,6 +132,19 @@ def test_results_are_in_the_order_of_the_jobs(samples: ModuleType, workers: int)
         assert [line[0] for line in mine] == ["started", "piece", "finished"]
         assert len({line[1] for line in mine}) == 1
     assert sum(line[2] for line in journal.told if line[0] == "advanced") == 50
+
+
+def test_a_terminal_shows_all_jobs_and_every_worker(
+    samples: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # Rich takes it for a terminal
+    with JobsProgress() as progress:
+        for _ in range(2):
+            run_jobs([samples.Sample(n) for n in range(3)], workers=1, watcher=progress)
+        progress.note("something to know")
+    shown = capsys.readouterr().err
+    for words in ("all jobs", "3/3 jobs", "part of 2", "something to know"):
+        assert words in shown
 
 
 def test_there_are_no_more_workers_than_jobs(samples: ModuleType) -> None:

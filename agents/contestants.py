@@ -117,7 +117,7 @@ class TunedController:
         settings_from: SettingsFrom | None = None
         if self.label in preparation.shipped:
             choice, settings_from = preparation.shipped[self.label], "shipped"
-        elif is_tunable(self.label, trial):
+        elif is_tunable(self.label, trial.site):
             settings_from = "tuned"
             choice = tune(
                 self.label,

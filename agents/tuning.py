@@ -28,8 +28,8 @@ from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
 from ..envs.scenario import Scenario
 from ..envs.schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS
-from .baselines.registry import THRESHOLD_RULES, UNIT_SUFFIX, params_type
-from .baselines.site import Suggest
+from .baselines.registry import THRESHOLD_RULES, UNIT_SUFFIX, controller_names, params_type
+from .baselines.site import Site, Suggest
 from .choice import Choice, default_choice
 from .digests import scenario_digest, sources_digest
 from .evaluation import Progress, no_progress, play_controllers, unkeepable
@@ -213,13 +213,19 @@ def _suggested(name: str, suggest: Suggest, trial: Trial) -> Choice:
     return Choice(name, params, steps)
 
 
-def is_tunable(name: str, trial: TrialPlan) -> bool:
+def is_tunable(name: str, site: Site) -> bool:
     """Whether a controller has parameters that a search may vary."""
     try:
-        params_type(name).suggested(FixedTrial({}), trial.site)
+        params_type(name).suggested(FixedTrial({}), site)
     except ValueError:  # it asked, and nothing was there
         return True
     return False
+
+
+def tunable_names(site: Site) -> tuple[str, ...]:
+    """Every controller of the registry that has something to tune, then each at steps of one."""
+    names = tuple(name for name in controller_names() if is_tunable(name, site))
+    return (*names, *(f"{name}{UNIT_SUFFIX}" for name in names))
 
 
 def _scores(trial: Trial, choices: Sequence[Choice], progress: Progress) -> list[float]:

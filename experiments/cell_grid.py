@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..agents import tuning
 from ..agents.choice import Choice
-from ..agents.contestants import Contestant, Learned, TunedController
+from ..agents.contestants import Contestant, TunedController
 from ..agents.digests import scenario_digest, sources_digest, traffic_of
 from ..agents.trial import TrialPlan
 from ..agents.tuning import is_tunable
@@ -17,6 +17,7 @@ from .cell_checks import CellError
 from .cell_job import CellJob
 from .cells import FORMAT, Cell, CellKey, CellStore
 from .jobs import Watcher, run_jobs
+from .named_contestants import weights_of
 from .places import Places
 from .provenance import usable_cpus
 
@@ -54,7 +55,7 @@ def entry(
     settings: dict[str, Any] | None = None
     if chosen is not None:
         settings = {"shipped": chosen.settings}
-    elif isinstance(contestant, TunedController) and is_tunable(contestant.label, planned):
+    elif isinstance(contestant, TunedController) and is_tunable(contestant.label, planned.site):
         settings = {"tuned": {"trials": tuning.TRIALS, "windows": tuning.TUNING_WINDOWS}}
         ticks += (tuning.TRIALS + 3) * tuning.TUNING_WINDOWS * planned.ticks
     traffic = traffic_of(scenario, places.traces)
@@ -71,9 +72,7 @@ def entry(
             for window in planned.windows
         ],
         "policy": contestant.label,
-        "weights": [member.digest for member in contestant.members]
-        if isinstance(contestant, Learned)
-        else None,
+        "weights": weights_of(contestant),
         "settings": settings,
     }
     plain: dict[str, Any] = json.loads(json.dumps(ingredients, allow_nan=False))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache, partial
 from pathlib import Path
 
 from ..agents.choice import Choice
-from ..agents.contestants import Performance, Preparation
+from ..agents.contestants import Contestant, Performance, PolicyError, Preparation
 from ..agents.evaluation import unkeepable
 from ..agents.trial import Trial, TrialPlan, load_trial
-from ..agents.tuning import Reporter, TuningTrials, tuning_trials
+from ..agents.tuning import Reporter
 from .cells import CellKey, CellStore
-from .named_contestants import named_contestant
+from .named_contestants import named_contestant, weights_of
 from .places import Places
+from .tuning_job import kept_trials
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,20 @@ class CellJob:
 
     def run(self, reporter: Reporter, threads: int | None) -> None:
         """Plays and writes it."""
-        workload = _workload(self.planned, self.places.traces, threads)
+        policy, traces = self.key.policy, self.places.traces
+        workload = _workload(self.planned, traces, threads)
         gate = workload.gate(reporter)
         kept = workload.trial.keeping([share == 0 for share in gate])
         performance = Performance(())
         if kept.windows:
-            shipped = {} if self.shipped is None else {self.key.policy: self.shipped}
             preparation = Preparation(
-                lambda: workload.tuning, self.places.studies, reporter, shipped
+                partial(kept_trials, kept.scenario, kept.ticks, traces, threads),
+                self.places.studies,
+                reporter,
+                {} if self.shipped is None else {policy: self.shipped},
             )
-            contestant = named_contestant(self.key.policy, self.places.runs)
+            weights = tuple(self.key.ingredients["weights"])
+            contestant = _contestant(policy, self.places.runs, weights)
             performance = contestant.play(kept, preparation)
         CellStore(self.places.cells).write(self.key, gate, performance, kept)
 
@@ -52,7 +57,6 @@ class _Workload:
 
     def __init__(self, planned: TrialPlan, traces: Path | None, threads: int | None) -> None:
         self.trial: Trial = load_trial(planned, traces, threads)
-        self._traces = traces
         self._gate: tuple[float, ...] | None = None
 
     def gate(self, reporter: Reporter) -> tuple[float, ...]:
@@ -63,12 +67,6 @@ class _Workload:
             progress = reporter.start(what, len(trial.windows) * trial.ticks)
             self._gate = tuple(unkeepable(trial, progress).tolist())
         return self._gate
-
-    @cached_property
-    def tuning(self) -> TuningTrials:
-        """Windows to tune on."""
-        trial = self.trial
-        return tuning_trials(trial.scenario, trial.ticks, self._traces, trial.threads)
 
 
 _newest: dict[tuple[TrialPlan, Path | None, int | None], _Workload] = {}
@@ -84,3 +82,16 @@ def _workload(planned: TrialPlan, traces: Path | None, threads: int | None) -> _
         _newest.clear()
         _newest[key] = _Workload(planned, traces, threads)
     return _newest[key]
+
+
+@lru_cache(maxsize=16)
+def _contestant(name: str, runs: Path, weights: tuple[str, ...]) -> Contestant:
+    """A contestant, its weights loaded once a process.
+
+    Raises:
+        PolicyError: They are not those that the cell is about.
+    """
+    contestant = named_contestant(name, runs)
+    if weights_of(contestant) != weights:
+        raise PolicyError(f"{name} has changed since the evaluation began")
+    return contestant

@@ -21,6 +21,7 @@ COMMANDS: Final[dict[str, str]] = {
     "simulate": "Run a trace or a scenario through the simulated gateway.",
     "testbed": "A real Envoy and Prometheus around emulated replicas, on this machine.",
     "train": "Train a policy; everything is logged to MLflow.",
+    "tune": "Tune the controllers on training windows, each with the same budget.",
     "validate": "Show that the simulator is right: another one, theory, hardware, Envoy.",
     "workload": "Traffic: describe it, fit a model to it, generate it, check a model.",
 }

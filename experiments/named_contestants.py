@@ -1,14 +1,13 @@
-"""Contestants by the names of the command line, runs included; each is loaded once a process."""
+"""Contestants by the names of the command line, runs included."""
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
-from ..agents.contestants import Contestant, TrainedPolicy, parse_contestant
+from ..agents.contestants import Contestant, Learned, TrainedPolicy, parse_contestant
 
 
-@lru_cache(maxsize=128)
 def named_contestant(name: str, runs: Path) -> Contestant:
     """Finds out who is meant.
 
@@ -21,6 +20,13 @@ def named_contestant(name: str, runs: Path) -> Contestant:
         RunError: A run cannot be used.
     """
     return parse_contestant(name, partial(_load_run, runs))
+
+
+def weights_of(contestant: Contestant) -> tuple[str, ...]:
+    """Which networks a contestant plays with: a digest a training, none for a rule."""
+    if not isinstance(contestant, Learned):
+        return ()
+    return tuple(member.digest for member in contestant.members)
 
 
 def _load_run(runs: Path, run_id: str) -> TrainedPolicy:

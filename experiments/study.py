@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..agents.choice import Choice
 from ..agents.contestants import Contestant
 from ..agents.episodes import Episode, Outcomes
 from ..agents.trial import TrialPlan, load_trial, plan_trial
@@ -17,6 +18,7 @@ from .jobs import Watcher
 from .named_contestants import named_contestant
 from .places import Places
 from .results import GatedOut, Results, pair_up, summarise
+from .shipped_settings import shipped_settings
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,9 @@ def play_grid(plan: StudyPlan, planned: Sequence[TrialPlan], watcher: Watcher) -
         watcher: Shows progress.
     """
     entries = tuple(
-        entry(contestant, trial, {}, plan.places)
+        entry(contestant, trial, shipped, plan.places)
         for trial in planned
+        for shipped in (_shipped_choices(trial.scenario),)
         for contestant in plan.contestants
     )
     cells = filled(entries, plan.places, workers=plan.workers, watcher=watcher)
@@ -152,6 +155,12 @@ def run_study(plan: StudyPlan, planned: Sequence[TrialPlan], watcher: Watcher) -
     return Study(_summed_up(plan, grid, gated_out), trials, _Courses(grid, plan.places))
 
 
+def _shipped_choices(scenario: Scenario) -> Mapping[str, Choice]:
+    """Settings that ship for a scenario, by label."""
+    file = shipped_settings(scenario)
+    return {} if file is None else file.choices
+
+
 def _summed_up(plan: StudyPlan, grid: Grid, gated_out: tuple[GatedOut, ...]) -> Results:
     labels = plan.policies
     episodes = grid.episodes
@@ -161,7 +170,7 @@ def _summed_up(plan: StudyPlan, grid: Grid, gated_out: tuple[GatedOut, ...]) -> 
     def settings(*scenarios: str) -> dict[str, dict[str, object]]:
         return {
             label: {
-                cell.scenario: cell.settings
+                cell.scenario: _told(cell)
                 for cell in played
                 if cell.policy == label and cell.scenario in scenarios and cell.settings
             }
@@ -183,6 +192,12 @@ def _summed_up(plan: StudyPlan, grid: Grid, gated_out: tuple[GatedOut, ...]) -> 
         pairs=pair_up(episodes, labels, seed=plan.seed) if episodes else (),
         gated_out=gated_out,
     )
+
+
+def _told(cell: Cell) -> dict[str, object]:
+    """Settings, and whether they shipped with the project or were looked for now."""
+    origin = {} if cell.settings_from is None else {"from": cell.settings_from}
+    return cell.settings | origin
 
 
 class _Courses(Mapping[tuple[str, str], Outcomes]):

@@ -11,6 +11,7 @@ from ..agents.digests import traffic_of
 from ..agents.statistics import MIN_BLOCKS
 from ..agents.trial import TrialPlan, can_redraw, trace_path
 from .provenance import collect
+from .shipped_settings import shipped_settings
 from .study import StudyPlan
 from .wording import counted
 
@@ -66,6 +67,12 @@ def _notes(plan: StudyPlan, trial: TrialPlan) -> list[str]:
         notes.append(
             f"{name}: {workload.trace} is not here; traffic is sampled from the shipped model "
             f"{workload.model} instead."
+        )
+    shipped, here = shipped_settings(trial.scenario), traffic_of(trial.scenario, plan.places.traces)
+    if shipped is not None and here is not None and shipped.traffic_sha256 != here.sha256:
+        notes.append(
+            f"{name}: the shipped settings of its controllers were tuned on {shipped.traffic} "
+            f"({shipped.traffic_sha256[:12]}), the traffic here is {here} ({here.sha256[:12]})."
         )
     if windows.asked is not None and len(windows.windows) < windows.asked:
         notes.append(

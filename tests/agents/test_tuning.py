@@ -12,12 +12,20 @@ from optuna.trial import TrialState
 from gatepilot.agents import tuning
 from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.hpa import HpaParams
+from gatepilot.agents.baselines.registry import controller_names
 from gatepilot.agents.baselines.site import Suggest
 from gatepilot.agents.choice import Choice, default_choice
 from gatepilot.agents.evaluation import Progress, play_controllers
 from gatepilot.agents.policy import Controller
 from gatepilot.agents.trial import Trial
-from gatepilot.agents.tuning import Tuned, TuningTrials, is_tunable, tune, tuning_trials
+from gatepilot.agents.tuning import (
+    Tuned,
+    TuningTrials,
+    is_tunable,
+    tunable_names,
+    tune,
+    tuning_trials,
+)
 from gatepilot.agents.windows import Window
 from gatepilot.envs.fault_spec import FaultSpec
 from gatepilot.envs.scenario import Scenario
@@ -143,11 +151,16 @@ def test_a_threshold_is_tuned_beside_an_autoscaler_where_faults_are_on(
         assert ("threshold_steps" in asked) == (name == "fixed")
 
 
-def test_who_has_nothing_to_tune(trials: TuningTrials) -> None:
-    assert is_tunable("hpa@unit", trials.train)
-    assert is_tunable("fixed", trials.train)
-    assert not is_tunable("do_nothing", trials.train)
-    assert not is_tunable("random@unit", trials.train)
+def test_who_has_something_to_tune(trials: TuningTrials) -> None:
+    site = trials.train.site
+    assert is_tunable("hpa@unit", site)
+    assert is_tunable("fixed", site)
+    assert not is_tunable("do_nothing", site)
+    assert not is_tunable("random@unit", site)
+    names = tunable_names(site)
+    bare = names[: len(names) // 2]
+    assert names == (*bare, *(f"{name}@unit" for name in bare))
+    assert {"hpa", "fixed"} <= set(bare) < set(controller_names())
 
 
 def test_progress_adds_up(trials: TuningTrials) -> None:

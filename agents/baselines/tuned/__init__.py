@@ -1,0 +1,1 @@
+"""Tuned settings of the controllers that ship with the project, one YAML file a scenario."""

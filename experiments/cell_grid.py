@@ -109,7 +109,7 @@ def filled(
         else:
             found[one.key.digest] = cell
     jobs = [CellJob(one.key, one.planned, one.shipped, places) for one in missing]
-    run_jobs(jobs, workers=workers or _sensible_workers(missing), watcher=watcher)
+    run_jobs(jobs, workers=workers or sensible_workers(missing), watcher=watcher)
     for one in missing:
         cell = store.read(one.key, one.planned)
         if cell is None:
@@ -118,6 +118,7 @@ def filled(
     return tuple(found[one.key.digest] for one in entries)
 
 
-def _sensible_workers(missing: Iterable[Entry]) -> int:
+def sensible_workers(missing: Iterable[Entry]) -> int:
+    """How many processes it takes to play cells: one a core, fewer where there is little to do."""
     worth = sum(one.ticks for one in missing) // _TICKS_WORTH_A_WORKER
     return max(1, min(usable_cpus(), worth))

@@ -141,15 +141,20 @@ def pareto_plot(summary: Sequence[Summary], colors: Mapping[str, str]) -> Figure
     front = pareto_front([(row.replica_hours, row.violation_rate) for row in summary])
     corners = [(summary[i].replica_hours, 100 * summary[i].violation_rate) for i in front]
     ax.step(*zip(*corners, strict=True), where="post", color=_GREY, lw=1, ls="--", zorder=0)
+    percent_axis(ax)
+    ax.set_xlabel("Replica-hours per episode (fewer is cheaper)")
+    ax.set_ylabel("Violating ticks, % (linear up to 1)")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def percent_axis(ax: Axes) -> None:
+    """A vertical axis of percentages: linear up to 1, so that 0 has a place, then logarithmic."""
     ax.set_yscale("symlog", linthresh=1.0, linscale=0.8)
     ax.set_ylim(bottom=-0.05)
     ax.yaxis.set_major_locator(FixedLocator(_PERCENT_TICKS))
     ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter("{x:g}")
-    ax.set_xlabel("Replica-hours per episode (fewer is cheaper)")
-    ax.set_ylabel("Violating ticks, % (linear up to 1)")
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return figure
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:

@@ -94,6 +94,8 @@ def prepare_study(plan: StudyPlan) -> tuple[TrialPlan, ...]:
 class Grid:
     """Everything that was played: one cell a scenario and policy, in the order of the plan."""
 
+    planned: tuple[TrialPlan, ...]
+    """One a scenario, with the windows that were gated out."""
     entries: tuple[Entry, ...]
     cells: tuple[Cell, ...]
 
@@ -102,15 +104,33 @@ class Grid:
         """One after the other."""
         return tuple(episode for cell in self.cells for episode in cell.episodes)
 
-    def gate(self, scenario: str) -> tuple[float, ...]:
+    @property
+    def kept(self) -> tuple[TrialPlan, ...]:
+        """One a scenario, without the windows that were gated out."""
+        return tuple(
+            trial.keeping([share == 0 for share in self._gate(trial)]) for trial in self.planned
+        )
+
+    @property
+    def gated_out(self) -> tuple[GatedOut, ...]:
+        """The windows that no number of replicas keeps."""
+        return tuple(
+            GatedOut(trial.scenario.name, window.index, window.start_s, share)
+            for trial in self.planned
+            for window, share in zip(trial.windows, self._gate(trial), strict=True)
+            if share > 0
+        )
+
+    def _gate(self, trial: TrialPlan) -> tuple[float, ...]:
         """Of each window of a scenario the violating share at maximum replicas.
 
         Raises:
             CellError: Two cells do not agree on it.
         """
-        gates = {cell.gate for cell in self.cells if cell.scenario == scenario}
+        name = trial.scenario.name
+        gates = {cell.gate for cell in self.cells if cell.scenario == name}
         if len(gates) != 1:
-            raise CellError(f"{scenario}: stored cells do not agree on what can be kept")
+            raise CellError(f"{name}: stored cells do not agree on which windows can be kept")
         return gates.pop()
 
 
@@ -129,7 +149,7 @@ def play_grid(plan: StudyPlan, planned: Sequence[TrialPlan], watcher: Watcher) -
         for contestant in plan.contestants
     )
     cells = filled(entries, plan.places, workers=plan.workers, watcher=watcher)
-    return Grid(entries, cells)
+    return Grid(tuple(planned), entries, cells)
 
 
 def run_study(plan: StudyPlan, planned: Sequence[TrialPlan], watcher: Watcher) -> Study:
@@ -141,18 +161,7 @@ def run_study(plan: StudyPlan, planned: Sequence[TrialPlan], watcher: Watcher) -
         watcher: Shows progress.
     """
     grid = play_grid(plan, planned, watcher)
-    gates = [grid.gate(trial.scenario.name) for trial in planned]
-    trials = tuple(
-        trial.keeping([share == 0 for share in gate])
-        for trial, gate in zip(planned, gates, strict=True)
-    )
-    gated_out = tuple(
-        GatedOut(trial.scenario.name, window.index, window.start_s, share)
-        for trial, gate in zip(planned, gates, strict=True)
-        for window, share in zip(trial.windows, gate, strict=True)
-        if share > 0
-    )
-    return Study(_summed_up(plan, grid, gated_out), trials, _Courses(grid, plan.places))
+    return Study(_summed_up(plan, grid), grid.kept, _Courses(grid, plan.places))
 
 
 def _shipped_choices(scenario: Scenario) -> Mapping[str, Choice]:
@@ -161,7 +170,7 @@ def _shipped_choices(scenario: Scenario) -> Mapping[str, Choice]:
     return {} if file is None else file.choices
 
 
-def _summed_up(plan: StudyPlan, grid: Grid, gated_out: tuple[GatedOut, ...]) -> Results:
+def _summed_up(plan: StudyPlan, grid: Grid) -> Results:
     labels = plan.policies
     episodes = grid.episodes
     played = [cell for cell in grid.cells if cell.episodes]
@@ -190,7 +199,7 @@ def _summed_up(plan: StudyPlan, grid: Grid, gated_out: tuple[GatedOut, ...]) -> 
             for name in names
         },
         pairs=pair_up(episodes, labels, seed=plan.seed) if episodes else (),
-        gated_out=gated_out,
+        gated_out=grid.gated_out,
     )
 
 

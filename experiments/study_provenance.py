@@ -27,7 +27,7 @@ def described_study(plan: StudyPlan, trials: Sequence[TrialPlan]) -> dict[str, A
         trials: From `prepare_study`, gated windows included.
     """
     return {
-        "notes": [note for trial in trials for note in _notes(plan, trial)],
+        "notes": study_notes(plan, trials),
         **asdict(collect()),
         "seed": plan.seed,
         "fingerprints": {
@@ -37,6 +37,11 @@ def described_study(plan: StudyPlan, trials: Sequence[TrialPlan]) -> dict[str, A
         },
         "scenarios": {trial.scenario.name: _described(plan, trial) for trial in trials},
     }
+
+
+def study_notes(plan: StudyPlan, trials: Sequence[TrialPlan]) -> list[str]:
+    """What would mislead a reader who is not told; arguments as in `described_study`."""
+    return [note for trial in trials for note in _notes(plan, trial)]
 
 
 def _described(plan: StudyPlan, trial: TrialPlan) -> dict[str, Any]:

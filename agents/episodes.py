@@ -102,13 +102,15 @@ def episodes_of(
 class Tally:
     """Sums up n windows that are played side by side."""
 
-    def __init__(self, n_windows: int, ticks: int) -> None:
+    def __init__(self, n_windows: int, ticks: int, *, with_ttft: bool = True) -> None:
         """Starts at nothing.
 
         Args:
             n_windows: Windows.
             ticks: Length of each.
+            with_ttft: Whether to look at first tokens; else `ttft_p95_s` is NaN.
         """
+        self._with_ttft = with_ttft
         self._returns = np.zeros(n_windows)
         self._billed_replica_s = np.zeros(n_windows)
         self._counts = {name: np.zeros(n_windows) for name in _COUNTS}
@@ -135,6 +137,8 @@ class Tally:
         self._changes += changed
         self._rows[:, tick] = batch.truth
         self._violations[:, tick] = step.info["violation"]
+        if not self._with_ttft:
+            return
         windows, ttft_s = batch.first_tokens()
         bins = np.log(np.maximum(ttft_s, _TTFT_LOWEST_S) / _TTFT_LOWEST_S) / _TTFT_BIN
         np.add.at(self._ttft, (windows, np.minimum(bins.astype(np.int64), _TTFT_BINS - 1)), 1)

@@ -231,7 +231,8 @@ def tunable_names(site: Site) -> tuple[str, ...]:
 def _scores(trial: Trial, choices: Sequence[Choice], progress: Progress) -> list[float]:
     """Mean documented return of each."""
     makers = [partial(_made, choice, trial) for choice in choices]
-    return [float(o.returns.mean()) for o in play_controllers(trial, makers, progress)]
+    played = play_controllers(trial, makers, progress, with_ttft=False)
+    return [float(outcomes.returns.mean()) for outcomes in played]
 
 
 def _made(choice: Choice, trial: Trial, window: Window) -> Controller:

@@ -15,7 +15,7 @@ from gatepilot.agents.evaluation import (
     play_policy,
     unkeepable,
 )
-from gatepilot.agents.trial import Trial, prepare_trial
+from gatepilot.agents.trial import Trial, load_trial, plan_trial, prepare_trial
 from gatepilot.agents.windows import Window, WindowError
 from gatepilot.envs.scenario import FaultSpec, Scenario, load_scenario
 from gatepilot.envs.schema.fields import FIELD_INDEX
@@ -121,6 +121,19 @@ def test_the_p95_of_an_episode_lies_among_the_p95s_of_its_windows(trial: Trial) 
     p95_s = outcomes.rows[..., FIELD_INDEX["ttft_p95_s"]]
     assert (outcomes.ttft_p95_s <= p95_s.max(axis=1) * 1.01).all()
     assert (outcomes.ttft_p95_s >= p95_s.min(axis=1) * 0.99).all()
+
+
+def test_without_first_tokens_all_else_is_the_same(trial: Trial) -> None:
+    whole = play_controllers(trial, [maker(trial, "random")])[0]
+    quick = play_controllers(trial, [maker(trial, "random")], with_ttft=False)[0]
+    assert np.isnan(quick.ttft_p95_s).all()
+    assert equal(replace(quick, ttft_p95_s=whole.ttft_p95_s), whole)
+
+
+def test_threads_change_nothing(small: Scenario, trial: Trial) -> None:
+    planned = plan_trial(small, split="test", ticks=TICKS, windows=4, seed=1)
+    alone = load_trial(planned, None, threads=1)
+    assert equal(*(play_controllers(t, [maker(t, "random")])[0] for t in (trial, alone)))
 
 
 def test_windows_that_the_most_replicas_cannot_keep_are_found(small: Scenario) -> None:

@@ -157,7 +157,8 @@ def forge(path: Path) -> None:
     with np.load(course) as arrays:
         outcomes = Outcomes(**dict(arrays.items()))
     better = asdict(outcomes) | {"error_rate": outcomes.error_rate * 0, "shed_rate": [0.25] * 4}
-    np.savez_compressed(course, **{key: np.array(value) for key, value in better.items()})
+    changed: dict[str, Any] = {key: np.array(value) for key, value in better.items()}
+    np.savez_compressed(course, **changed)
     for episode in content["cell"]["episodes"]:
         episode |= {"error_rate": 0.0, "shed_rate": 0.25}
     content["cell"]["course"] = hashlib.sha256(course.read_bytes()).hexdigest()
@@ -266,7 +267,8 @@ def test_wrong_usage_is_one_line_and_leaves_nothing(
     cli: Cli, spec: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     before = contents(tmp_path)
-    named = [] if {"--spec", "--quick"} & set(arguments) else ["--spec", spec]
+    is_named = bool({"--spec", "--quick"} & set(arguments))
+    named: list[str | Path] = [] if is_named else ["--spec", spec]
     assert words in cli.refusal("leaderboard", *named, *arguments)
     assert contents(tmp_path) == before
 

@@ -1,9 +1,11 @@
 """Tables against figures worked out by hand; the sweep over start-up times."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from gatepilot.agents.episodes import Episode
 from gatepilot.agents.statistics import compare
@@ -15,12 +17,13 @@ from gatepilot.experiments.leaderboard.spec import LeaderboardSpec
 from gatepilot.experiments.leaderboard.standings import Standing, standings_of
 from gatepilot.experiments.leaderboard.sweep import sweeps_of
 
+Returns: TypeAlias = Sequence[float] | NDArray[Any]
 POLICIES = ("rival", "x", "x@unit", "bound", "floor")
 SPEC = LeaderboardSpec("made up", "", POLICIES, "rival", "bound", "floor", 8, suite="quick")
 
 
 def cell(
-    policy: str, scenario: str, returns: Sequence[float], seeds: Sequence[int | None] = (None,)
+    policy: str, scenario: str, returns: Returns, seeds: Sequence[int | None] = (None,)
 ) -> Cell:
     """A cell whose other figures follow from the returns, so that they can be told apart."""
     windows = len(returns) // len(seeds)
@@ -32,7 +35,7 @@ def cell(
     return Cell(policy, scenario, (0.0,) * windows, {}, None, episodes, "0")
 
 
-def cells(scenario: str, returns: dict[str, Sequence[float]]) -> list[Cell]:
+def cells(scenario: str, returns: Mapping[str, Returns]) -> list[Cell]:
     return [cell(policy, scenario, returns[policy]) for policy in POLICIES]
 
 

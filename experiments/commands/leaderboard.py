@@ -123,7 +123,7 @@ def leaderboard(  # noqa: PLR0913, PLR0917  # options of the command
     planned = prepare_study(plan)
     compile_with_notice()
     with JobsProgress() as progress:
-        board = Board(frozen_spec, play_grid(plan, planned, progress), traces)
+        board = Board(frozen_spec, plan, play_grid(plan, planned, progress))
         notes = study_notes(plan, planned)
         for note in notes:
             progress.note(note)

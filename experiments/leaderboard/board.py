@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from ...agents.digests import json_digest, scenario_digest, sources_digest, traffic_of
@@ -16,7 +15,7 @@ from ..results import Results, episode_dict
 from ..scenario_choice import Overrides, named_scenarios
 from ..study import Grid, StudyPlan
 from .spec import LeaderboardSpec
-from .standings import Standing, Standings, standings_of
+from .standings import Standing, Standings, standings_of, steps_of
 from .sweep import Sweep, sweeps_of
 
 FORMAT: Final = 1
@@ -27,13 +26,15 @@ class Board:
     """What a leaderboard found."""
 
     spec: LeaderboardSpec
+    plan: StudyPlan
+    """The evaluation behind it."""
     grid: Grid
-    traces: Path | None
 
     @cached_property
     def standings(self) -> Standings:
         """The tables."""
-        return standings_of(self.spec, self.grid.cells)
+        steps = {contestant.label: steps_of(contestant) for contestant in self.plan.contestants}
+        return standings_of(self.spec, steps, self.grid.cells)
 
     @cached_property
     def trials(self) -> tuple[TrialPlan, ...]:
@@ -62,7 +63,7 @@ class Board:
         scenarios = {}
         for trial in self.grid.planned:
             scenario = trial.scenario
-            name, traffic = scenario.name, traffic_of(scenario, self.traces)
+            name, traffic = scenario.name, traffic_of(scenario, self.plan.places.traces)
             scenarios[name] = {
                 "scenario": scenario_digest(scenario),
                 "traffic": None if traffic is None else traffic.sha256,

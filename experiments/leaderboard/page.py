@@ -52,7 +52,8 @@ def render(board: Board, run: dict[str, Any], reproduction: Reproduction | None)
                 _best_first(standings.scenarios[trial.scenario.name]),
                 Picture(
                     f"Cost against broken promises in {trial.scenario.name}",
-                    "Down and left is better. Hollow squares: steps of one.",
+                    "Down and left is better. Hollow squares: steps of one; stars know what is to "
+                    "come.",
                     _pareto(standings.scenarios[trial.scenario.name], colors),
                 ),
             )
@@ -73,7 +74,8 @@ def _pictures(board: Board, colors: dict[str, str]) -> list[Picture]:
         Picture(
             "Cost against broken promises",
             "Means over the suite. Down and left is better; the dashed line joins the policies "
-            "that no other beats on both counts. Hollow squares: steps of one.",
+            "that no other beats on both counts. Hollow squares: steps of one; stars know what is "
+            "to come, and are no rivals.",
             _pareto(suite, colors),
         ),
         Picture(

@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...agents.baselines.registry import UNIT_SUFFIX
+from ...agents.contestants import Contestant, FixedCount, Learned, TunedController
 from ...agents.statistics import Comparison, Interval, Values, Verdict, iqm
 from ...agents.suite_statistics import SuiteBootstrap, suite_mean
 from ..cells import Cell
@@ -37,7 +38,9 @@ _COLUMNS: Final = (
     *("documented_return", "violation_rate", "replica_hours"),
     *("error_rate", "shed_rate", "changes"),
 )
-Steps = Literal["native", "unit"]
+Steps: TypeAlias = Literal["native", "unit", "bound"]
+"""How far a policy may move in a tick: as upstream does, or one replica. A bound is no rival: it
+knows the windows that it is judged on."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,6 @@ class Standing:
 
     policy: str
     steps: Steps
-    """How far it may move in a tick: as upstream does, or one replica."""
     return_mean: float
     return_ci95: Interval
     violation_rate: float
@@ -83,11 +85,21 @@ class Standings:
     """Scenarios without a window that can be kept are left out."""
 
 
-def standings_of(spec: LeaderboardSpec, cells: Sequence[Cell]) -> Standings:
+def steps_of(contestant: Contestant) -> Steps:
+    """How far a contestant may move in a tick."""
+    if isinstance(contestant, Learned) or contestant.label.endswith(UNIT_SUFFIX):
+        return "unit"
+    return "native" if isinstance(contestant, (TunedController, FixedCount)) else "bound"
+
+
+def standings_of(
+    spec: LeaderboardSpec, steps: Mapping[str, Steps], cells: Sequence[Cell]
+) -> Standings:
     """Works out every table.
 
     Args:
         spec: The specification; its policies are those of the cells.
+        steps: Of each policy.
         cells: One a scenario and policy, scenario by scenario.
     """
     by_scenario: dict[str, dict[str, Cell]] = {}
@@ -98,12 +110,12 @@ def standings_of(spec: LeaderboardSpec, cells: Sequence[Cell]) -> Standings:
         name: _Figures.of([found[policy] for policy in spec.policies])
         for name, found in by_scenario.items()
     }
-    scenarios = {name: _table(spec, [found]) for name, found in figures.items()}
+    scenarios = {name: _table(spec, steps, [found]) for name, found in figures.items()}
     verdicts = {
         policy: Counter(rows[i].verdict for rows in scenarios.values())
         for i, policy in enumerate(spec.policies)
     }
-    suite = _table(spec, list(figures.values()), verdicts) if figures else ()
+    suite = _table(spec, steps, list(figures.values()), verdicts) if figures else ()
     return Standings(suite, scenarios)
 
 
@@ -128,6 +140,7 @@ def _row(cell: Cell, column: str) -> Values:
 
 def _table(
     spec: LeaderboardSpec,
+    steps: Mapping[str, Steps],
     scenarios: Sequence[_Figures],
     verdicts: Mapping[str, Counter[Verdict]] | None = None,
 ) -> tuple[Standing, ...]:
@@ -164,7 +177,7 @@ def _table(
         rows.append(
             Standing(
                 policy=policy,
-                steps="unit" if policy.endswith(UNIT_SUFFIX) else "native",
+                steps=steps[policy],
                 return_mean=_rounded(means["documented_return"][i]),
                 return_ci95=_rounded_ends(intervals["documented_return"][i]),
                 violation_rate=_rounded(means["violation_rate"][i]),

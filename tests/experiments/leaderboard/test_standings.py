@@ -1,12 +1,14 @@
 """Tables against figures worked out by hand; the sweep over start-up times."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gatepilot.agents.contestants import Learned
 from gatepilot.agents.episodes import Episode
 from gatepilot.agents.statistics import compare
 from gatepilot.agents.trial import plan_trial
@@ -14,11 +16,20 @@ from gatepilot.envs.scenario import load_scenario
 from gatepilot.experiments.cells import Cell
 from gatepilot.experiments.leaderboard.frozen import compared
 from gatepilot.experiments.leaderboard.spec import LeaderboardSpec
-from gatepilot.experiments.leaderboard.standings import Standing, standings_of
+from gatepilot.experiments.leaderboard.standings import (
+    Standing,
+    Steps,
+    standings_of,
+    steps_of,
+)
 from gatepilot.experiments.leaderboard.sweep import sweeps_of
+from gatepilot.experiments.named_contestants import named_contestant
 
 Returns: TypeAlias = Sequence[float] | NDArray[Any]
 POLICIES = ("rival", "x", "x@unit", "bound", "floor")
+STEPS: dict[str, Steps] = {
+    "rival": "native", "x": "native", "x@unit": "unit", "bound": "bound", "floor": "native",
+}  # fmt: skip
 SPEC = LeaderboardSpec("made up", "", POLICIES, "rival", "bound", "floor", 8, suite="quick")
 
 
@@ -56,7 +67,7 @@ def by_name(rows: Sequence[Standing]) -> dict[str, Standing]:
 
 
 def test_figures_over_the_suite_are_means_of_means(made_up: list[Cell]) -> None:
-    found = standings_of(SPEC, made_up)
+    found = standings_of(SPEC, STEPS, made_up)
     assert [row.policy for row in found.suite] == list(POLICIES)
     mean = {
         (one.policy, one.scenario): float(np.mean([e.documented_return for e in one.episodes]))
@@ -79,11 +90,11 @@ def test_figures_over_the_suite_are_means_of_means(made_up: list[Cell]) -> None:
     assert (rows["bound"].gap, rows["bound"].gap_share) == (0, 0)
     assert rows["floor"].gap_share == 1
     assert rows["rival"].difference == 0
-    assert [row.steps for row in found.suite] == ["native", "native", "unit", "native", "native"]
+    assert [row.steps for row in found.suite] == list(STEPS.values())
 
 
 def test_scenarios_are_won_lost_or_open(made_up: list[Cell]) -> None:
-    found = standings_of(SPEC, made_up)
+    found = standings_of(SPEC, STEPS, made_up)
     a, b, suite = (by_name(rows) for rows in (*found.scenarios.values(), found.suite))
     assert a["x"].verdict == "win"
     assert a["x"].difference_ci95 == pytest.approx((1.0, 1.0))
@@ -102,6 +113,7 @@ def test_a_scenario_s_interval_is_that_of_a_plain_comparison() -> None:
     rows = by_name(
         standings_of(
             SPEC,
+            STEPS,
             cells("a", {"rival": theirs, "x": ours, "x@unit": ours, "bound": ours, "floor": ours}),
         ).scenarios["a"]
     )
@@ -114,19 +126,32 @@ def test_a_scenario_s_interval_is_that_of_a_plain_comparison() -> None:
     assert rows["x"].gap_share is None  # the floor is no lower than the bound
 
 
+def test_who_may_step_how_far() -> None:
+    expected: dict[str, Steps] = {
+        "hpa": "native",
+        "fixed:2": "native",
+        "hpa@unit": "unit",
+        "best_fixed": "bound",
+        "hindsight": "bound",
+    }
+    for name, steps in expected.items():
+        assert steps_of(named_contestant(name, Path())) == steps
+    assert steps_of(Learned("run:a", ())) == "unit"
+
+
 def test_training_seeds_are_averaged_by_window() -> None:
     returns = {name: [0.0, 0.0] for name in POLICIES}
     several = [one for one in cells("a", returns) if one.policy != "x"]
     several.insert(1, cell("x", "a", [1.0, 5.0, 3.0, 9.0], seeds=(4, 8)))
-    row = by_name(standings_of(SPEC, several).suite)["x"]
+    row = by_name(standings_of(SPEC, STEPS, several).suite)["x"]
     assert row.return_mean == 4.5
     assert row.gap == -4.5
 
 
 def test_a_scenario_that_nothing_keeps_is_left_out(made_up: list[Cell]) -> None:
     nothing = [Cell(name, "c", (0.5,), {}, None, (), None) for name in POLICIES]
-    assert standings_of(SPEC, [*made_up, *nothing]) == standings_of(SPEC, made_up)
-    assert standings_of(SPEC, nothing).suite == ()
+    assert standings_of(SPEC, STEPS, [*made_up, *nothing]) == standings_of(SPEC, STEPS, made_up)
+    assert standings_of(SPEC, STEPS, nothing).suite == ()
 
 
 def test_scenarios_that_differ_in_start_up_time_alone_make_a_sweep() -> None:
@@ -135,6 +160,7 @@ def test_scenarios_that_differ_in_start_up_time_alone_make_a_sweep() -> None:
     planned = [plan_trial(load_scenario(name), split="test", windows=2) for name in names]
     found = standings_of(
         SPEC,
+        STEPS,
         [
             one
             for k, name in enumerate(names)

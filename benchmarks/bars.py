@@ -27,6 +27,14 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 WORLD: tuple[str, ...] = ("envs",)
 LEARNING: tuple[str, ...] = ("envs", "reward", "agents", "experiments/configs")
+JUDGING: tuple[str, ...] = (
+    "experiments/leaderboard",
+    "experiments/cells.py",
+    "experiments/cell_grid.py",
+    "experiments/cell_job.py",
+    "experiments/jobs.py",
+    "experiments/study.py",
+)
 VALIDATION: tuple[str, ...] = ("experiments/testbed", "experiments/validation")
 HOUSE: tuple[str, ...] = ("envs", "reward", "agents", "deploy_bridge", "experiments")
 
@@ -76,6 +84,8 @@ BARS: dict[str, tuple[Callable[[], tuple[bool, dict[str, Any]]], tuple[str, ...]
     "no_cheating": (measures.no_cheating, LEARNING),
     "feasible": (measures.feasible, LEARNING),
     "threshold": (measures.threshold, LEARNING),
+    "tuned": (measures.tuned, LEARNING),
+    "leaderboard": (measures.leaderboard, (*LEARNING, *JUDGING)),
     "learning": (measures.learning, LEARNING),
     "documented": (measures.documented, LEARNING),
     "breaker": (measures.breaker, (*WORLD, *VALIDATION)),

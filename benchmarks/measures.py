@@ -111,6 +111,18 @@ def threshold() -> tuple[bool, dict[str, Any]]:
     return result["met"], result["figures"]
 
 
+def leaderboard() -> tuple[bool, dict[str, Any]]:
+    """The quick leaderboard: in five minutes, and the same bytes on one worker and on two."""
+    result = _measured("leaderboard_bars.py", "leaderboard")
+    return result["met"], result["figures"]
+
+
+def tuned() -> tuple[bool, dict[str, Any]]:
+    """Every controller's shipped settings, some played again, against its upstream defaults."""
+    result = _measured("leaderboard_bars.py", "tuned")
+    return result["met"], result["figures"]
+
+
 def bridge() -> tuple[bool, dict[str, Any]]:
     """A policy for the testbed is sealed, watches for ten minutes, and is blinded thrice."""
     trained = _json([*GATEPILOT, "train", "testbed", "--json", "--runs", str(ROOT / "runs")])

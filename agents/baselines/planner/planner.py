@@ -184,7 +184,7 @@ class Planner:
         requested = self._requested(rows)
         lost = self._lost(rows, requested)
         self._see_latency(rows, work, curves, self._is_settled(rows, backlog, lost))
-        need = self._needs(rows, requested, lost, target, work, curves)
+        need = self._needs(rows, requested, target, work, curves)
         need = np.where(
             np.isnan(work), need, np.minimum(need + lost, self.site.limits.max_replicas)
         )
@@ -284,7 +284,6 @@ class Planner:
         self,
         rows: Rows,
         requested: Counts,
-        lost: Counts,
         target: Floats,
         work: Floats,
         curves: Mapping[int, Curves],
@@ -301,7 +300,7 @@ class Planner:
             share = max(curves[i].busiest_share(-bias[i]), _LEAST_SHARE) * self.params.headroom
             bearing = float(target[i]) / share
             bearing += self.params.reserve * min(bearing, 1.0)
-            needs[i] = limits.clip(math.ceil(bearing) + int(out[i]) + int(lost[i]))
+            needs[i] = limits.clip(math.ceil(bearing) + int(out[i]))
         return needs
 
     def _held(self, rows: Rows, requested: Counts, need: Counts, work: Floats) -> Counts:

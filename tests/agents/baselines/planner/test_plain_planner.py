@@ -112,6 +112,18 @@ def test_equal_replicas_share_their_curves_and_copies_take_none_along() -> None:
     assert len(pickle.dumps(one)) < 2000
 
 
+def test_replicas_that_never_come_are_made_up_for_once() -> None:
+    """Two of six never come: two more are needed."""
+    planner, plain = Planner(SITE, PlannerParams()), PlainPlanner(SITE, PlannerParams())
+    needs = []
+    for _ in range(20):
+        at = snapshot(replicas_requested=6.0, replicas_ready=4.0)
+        needs.append(int(planner.see(rows_of(at)).need[0]))
+        assert needs[-1] == plain.see(at).need
+    calm = plans(Planner(SITE, PlannerParams()), [20.0] * 20)[-1].need[0]
+    assert needs[-1] == calm + 2
+
+
 # --- peak and mean ------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .advisor import Advisor
 from .episodes import (
     draw_episode,
     engine_params,
@@ -21,6 +22,7 @@ from .episodes import (
 from .reward_fn import RewardFn
 from .scenario import Scenario, ScenarioError
 from .schema.action import Ints, decode
+from .schema.advice import ADVICE_ENTRIES, Advice
 from .schema.fields import FIELDS
 from .schema.fingerprint import Contract
 from .schema.observation import ObservationSpec, encode
@@ -74,6 +76,7 @@ class GatewayBatch:
         *,
         reward_fn: RewardFn,
         observation: ObservationSpec | None = None,
+        advisor: Advisor | None = None,
         split: str | None = "train",
         seed: int = 0,
         episode_ticks: int | None = None,
@@ -88,6 +91,8 @@ class GatewayBatch:
             n_envs: Number of gateways.
             reward_fn: What is good.
             observation: What a policy sees; `None`: `extended`.
+            advisor: Advises n gateways; given exactly where the observation is `advised`. Nobody
+                else may ask it.
             split: Part of the workload to draw from; `None`: all of it.
             seed: Of the superposition and, unless `reset` is given others, of the episodes.
             episode_ticks: `None`: the scenario's.
@@ -97,7 +102,7 @@ class GatewayBatch:
 
         Raises:
             ScenarioError: The workload is missing, malformed or shorter than an episode.
-            ValueError: No gateway or no tick.
+            ValueError: No gateway or no tick; an advisor is missing or not heard.
             TypeError: The reward does not say what a violation is.
         """
         if n_envs < 1:
@@ -112,6 +117,12 @@ class GatewayBatch:
         self.scenario = scenario
         self.n_envs = n_envs
         self.observation_spec = observation or ObservationSpec()
+        if self.observation_spec.is_advised != (advisor is not None):
+            given = "none" if advisor is None else "one"
+            msg = f"advisor: observation preset {self.observation_spec.preset!r} was given {given}"
+            raise ValueError(msg)
+        self._advisor = advisor
+        self._advice: Advice = np.full((n_envs, len(ADVICE_ENTRIES)), np.nan)
         self.limits = Limits(scenario.cluster.min_replicas, scenario.cluster.max_replicas)
         self.episode_ticks = episode_ticks or scenario.control.episode_ticks
         self.tick_s = scenario.control.tick_s
@@ -152,7 +163,11 @@ class GatewayBatch:
         """The contract a policy trained here is bound to."""
         telemetry = self.scenario.telemetry
         return Contract(
-            self.observation_spec, self.tick_s, telemetry.window_s, telemetry.minimum_samples
+            self.observation_spec,
+            self.tick_s,
+            telemetry.window_s,
+            telemetry.minimum_samples,
+            None if self._advisor is None else self._advisor.identity,
         )
 
     @property
@@ -246,6 +261,8 @@ class GatewayBatch:
         self._since_change[which] = 0
         self._history[which] = np.nan
         self._history[which, -1] = self.seen[which]
+        if self._advisor is not None:
+            self._advice[which] = self._advisor.begin(which, self.seen[which])
         return self._observations()
 
     def step(self, actions: Ints) -> BatchStep:
@@ -303,6 +320,8 @@ class GatewayBatch:
         self._ticks += 1
         self._history[:, :-1] = self._history[:, 1:]
         self._history[:, -1] = self.seen
+        if self._advisor is not None:
+            self._advice = self._advisor.advise(self.seen)
         parts = self._reward_fn(before, scale_choice, self.truth)
         old, self._counters = self._counters, self._engine.counters
         return BatchStep(
@@ -324,4 +343,5 @@ class GatewayBatch:
             raise NotResetError(msg)
 
     def _observations(self) -> NDArray[np.float32]:
-        return encode(self._history, self._since_change, self.observation_spec)
+        advice = None if self._advisor is None else self._advice
+        return encode(self._history, self._since_change, self.observation_spec, advice)

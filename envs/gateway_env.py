@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
+from .advisor import Advisor
 from .batch import GatewayBatch, NotResetError
 from .reward_fn import RewardFn
 from .scenario import Scenario, load_scenario
 from .schema.action import ACTION_DIMS
 from .schema.observation import ObservationSpec, Preset
-from .schema.tables import actions_table, observation_table
+from .schema.tables import actions_table, advice_table, observation_table
 
 Observation = NDArray[np.float32]
 Action = NDArray[np.int64]
+MakeAdvisor: TypeAlias = Callable[[Scenario, int], Advisor]
+"""Makes the advisor of so many gateways of a scenario."""
 
 
 def make_batch(  # noqa: PLR0913
@@ -31,17 +34,24 @@ def make_batch(  # noqa: PLR0913
     *,
     observation: Preset,
     frame_stack: int,
+    advisor: MakeAdvisor | str,
     split: str | None,
     episode_ticks: int | None,
     traces_dir: str | Path | None,
     requests_seed: int,
 ) -> GatewayBatch:
     """Builds the batch behind an env from what `gymnasium.make` can be given: names and objects."""
+    scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    spec, advises = ObservationSpec(observation, frame_stack), None
+    if spec.is_advised:
+        make: MakeAdvisor = resolve_name(advisor) if isinstance(advisor, str) else advisor
+        advises = make(scenario, n_envs)
     return GatewayBatch(
-        scenario if isinstance(scenario, Scenario) else load_scenario(scenario),
+        scenario,
         n_envs,
         reward_fn=resolve_name(reward_fn) if isinstance(reward_fn, str) else reward_fn,
-        observation=ObservationSpec(observation, frame_stack),
+        observation=spec,
+        advisor=advises,
         split=split,
         seed=requests_seed,
         episode_ticks=episode_ticks,
@@ -78,6 +88,7 @@ class GatewayEnv(gymnasium.Env[Observation, Action]):
         *,
         observation: Preset = "extended",
         frame_stack: int = 1,
+        advisor: MakeAdvisor | str = "gatepilot.agents.scenario_advisor:scenario_advisor",
         split: str | None = "train",
         episode_ticks: int | None = None,
         traces_dir: str | Path | None = None,
@@ -94,6 +105,7 @@ class GatewayEnv(gymnasium.Env[Observation, Action]):
             reward_fn,
             observation=observation,
             frame_stack=frame_stack,
+            advisor=advisor,
             split=split,
             episode_ticks=episode_ticks,
             traces_dir=traces_dir,
@@ -163,6 +175,10 @@ known flag at 0.
 
 {observation_table(ObservationSpec("extended"))}
 
+`observation="advised"`: the same, and what the analytical planner says of the newest tick:
+
+{advice_table()}
+
 ## Rewards
 By default the documented one: `-0.03` a billed replica, `-5` for a violated objective (P95 of the
 time to first token above 0.8 s, or more than 2 % errors), `+0.1` for no change of replicas and
@@ -177,8 +193,10 @@ Truncated after `episode_ticks`; never terminated.
 
 ## Arguments
 `scenario` (name, path or object), `reward_fn` (object or "module:attribute"), `observation`,
-`frame_stack`, `split`, `episode_ticks`, `traces_dir` (where trace files lie; a shipped model stands
-in for an absent one), `requests_seed` (of the superposition and of a sampled model).
+`frame_stack`, `advisor` (a function of scenario and number of gateways, or "module:attribute"; used
+where `observation` is `advised`), `split`, `episode_ticks`, `traces_dir` (where trace files lie; a
+shipped model stands in for an absent one), `requests_seed` (of the superposition and of a sampled
+model).
 
 ## Version History
 * v0: first version

@@ -12,7 +12,13 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from .batch import BatchStep
-from .gateway_env import action_space, gymnasium_errors, make_batch, observation_space
+from .gateway_env import (
+    MakeAdvisor,
+    action_space,
+    gymnasium_errors,
+    make_batch,
+    observation_space,
+)
 from .reward_fn import RewardFn
 from .scenario import Scenario
 from .schema.observation import Preset
@@ -39,6 +45,7 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         observation: Preset = "extended",
         frame_stack: int = 1,
+        advisor: MakeAdvisor | str = "gatepilot.agents.scenario_advisor:scenario_advisor",
         split: str | None = "train",
         episode_ticks: int | None = None,
         traces_dir: str | Path | None = None,
@@ -51,6 +58,7 @@ class GatewayVectorEnv(VectorEnv[Observations, Actions, Any]):
             reward_fn,
             observation=observation,
             frame_stack=frame_stack,
+            advisor=advisor,
             split=split,
             episode_ticks=episode_ticks,
             traces_dir=traces_dir,

@@ -19,6 +19,7 @@ BASE_PACKAGES = (
     "gatepilot.deploy_bridge",
 )
 BASE_MODULES = (
+    "gatepilot.envs.advisor",
     "gatepilot.envs.reward_fn",
     "gatepilot.agents.policy",
     "gatepilot.agents.artifact.runtime",

@@ -9,10 +9,11 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from .advice import ADVICE_ENTRIES, Advice, scale_advice
 from .fields import FIELD_INDEX, FIELDS, Rows, scale_rows
 
-Preset = Literal["documented", "extended"]
-"""Which fields a policy sees. `advised` joins with the analytical planner."""
+Preset = Literal["documented", "extended", "advised"]
+"""What a policy sees: six fields; all of them and their trends; these and an advisor's advice."""
 
 _PRESET_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     # The source document's state, plus the threshold: without it the state is not Markov.
@@ -25,9 +26,12 @@ _PRESET_FIELDS: Final[dict[str, tuple[str, ...]]] = {
         "breaker_threshold",
     ),
     "extended": tuple(field.name for field in FIELDS),
+    "advised": tuple(field.name for field in FIELDS),
 }
 _TREND_FIELDS: Final = ("ttft_p95_s", "request_rate_rps")
-"""Fields whose change over `TREND_TICKS` the extended preset shows."""
+"""Fields whose change over `TREND_TICKS` all but the documented preset show."""
+_ADVICE_FLAGS: Final = [i for i, entry in enumerate(ADVICE_ENTRIES) if entry.nullable]
+_ADVICE_KNOWN: Final = [i for i, entry in enumerate(ADVICE_ENTRIES) if not entry.nullable]
 TREND_TICKS: Final = 3
 """Ticks a trend looks back."""
 CHANGE_HORIZON_TICKS: Final = 40
@@ -39,9 +43,10 @@ class ObservationSpec:
     """Which observation a policy was trained on; part of the fingerprint."""
 
     preset: Preset = "extended"
-    """`documented` or `extended`."""
+    """`documented`, `extended` or `advised`."""
     frame_stack: int = 1
-    """How many ticks are shown side by side, newest last."""
+    """How many ticks are shown side by side, newest last. Advice is of the newest tick alone: it
+    says by itself what was seen before."""
 
     def __post_init__(self) -> None:
         """Refuses what does not exist.
@@ -60,7 +65,12 @@ class ObservationSpec:
     @property
     def has_trends(self) -> bool:
         """Whether differences and the age of the last change are part of it."""
-        return self.preset == "extended"
+        return self.preset != "documented"
+
+    @property
+    def is_advised(self) -> bool:
+        """Whether an advisor's advice is part of it."""
+        return self.preset == "advised"
 
     @property
     def history_ticks(self) -> int:
@@ -89,13 +99,20 @@ class ObservationSpec:
             for age in reversed(range(self.frame_stack))
             for name in frame
         ]
-        return tuple([*stacked, "ticks_since_change"] if self.has_trends else stacked)
+        if self.has_trends:
+            stacked.append("ticks_since_change")
+        if self.is_advised:
+            stacked += [entry.name for entry in ADVICE_ENTRIES]
+            stacked += [f"{ADVICE_ENTRIES[i].name}_known" for i in _ADVICE_FLAGS]
+        return tuple(stacked)
 
     @cached_property
     def low(self) -> NDArray[np.float32]:
-        """Lower bound of every entry: -1 for changes, else 0."""
-        changes = ["_change" in e and e != "ticks_since_change" for e in self.entries]
-        return np.where(changes, np.float32(-1.0), np.float32(0.0))
+        """Lower bound of every entry: -1 for changes and for what can be below 0, else 0."""
+        signed = {f"{name}_change" for name in _TREND_FIELDS}
+        signed |= {entry.name for entry in ADVICE_ENTRIES if entry.is_signed}
+        is_signed = [name.partition("[")[0] in signed for name in self.entries]
+        return np.where(is_signed, np.float32(-1.0), np.float32(0.0))
 
     @cached_property
     def high(self) -> NDArray[np.float32]:
@@ -104,7 +121,10 @@ class ObservationSpec:
 
 
 def encode(
-    history: Rows, ticks_since_change: NDArray[Any], spec: ObservationSpec
+    history: Rows,
+    ticks_since_change: NDArray[Any],
+    spec: ObservationSpec,
+    advice: Advice | None = None,
 ) -> NDArray[np.float32]:
     """Turns the last snapshots into observations.
 
@@ -113,12 +133,14 @@ def encode(
             before the start are rows of NaN.
         ticks_since_change: Shape `(n,)`: ticks since the number of replicas was last changed.
         spec: What to show.
+        advice: Shape `(n, A)`, of the newest tick; NaN is unknown. Given exactly where it is shown.
 
     Returns:
         Shape `(n, D)`, finite, in `[spec.low, spec.high]`.
 
     Raises:
-        ValueError: Another shape, or the newest snapshot lacks a field that is always known.
+        ValueError: Another shape, advice missing or out of place, or something that is always
+            known is not.
     """
     wanted = (spec.history_ticks, len(FIELDS))
     if history.ndim != 3 or history.shape[1:] != wanted:
@@ -143,4 +165,24 @@ def encode(
     if spec.has_trends:
         age = np.log1p(np.clip(ticks_since_change, 0, CHANGE_HORIZON_TICKS))
         frames = np.column_stack([frames, age / np.log1p(CHANGE_HORIZON_TICKS)])
+    if spec.is_advised or advice is not None:
+        frames = np.column_stack([frames, _shown_advice(advice, len(history), spec)])
     return frames.astype(np.float32)
+
+
+def _shown_advice(advice: Advice | None, n: int, spec: ObservationSpec) -> Advice:
+    """Scaled advice and its known flags, `(n, ...)`."""
+    if advice is None or not spec.is_advised:
+        given = "none" if advice is None else "some"
+        msg = f"observation preset {spec.preset!r} was given {given} advice"
+        raise ValueError(msg)
+    if advice.shape != (n, len(ADVICE_ENTRIES)):
+        msg = f"advice has shape {advice.shape}, expected ({n}, {len(ADVICE_ENTRIES)})"
+        raise ValueError(msg)
+    known = ~np.isnan(advice)
+    if not known[:, _ADVICE_KNOWN].all():
+        names = [ADVICE_ENTRIES[i].name for i in _ADVICE_KNOWN if not known[:, i].all()]
+        msg = f"advice {', '.join(names)} is unknown, but must always be known"
+        raise ValueError(msg)
+    filled = np.where(known, scale_advice(advice), 0.0)
+    return np.column_stack([filled, known[:, _ADVICE_FLAGS]])

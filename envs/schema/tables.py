@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .action import DISCRETE_ACTIONS, decode, from_discrete
+from .advice import ADVICE_ENTRIES, ADVICE_INDEX, AdviceEntry
 from .fields import FIELD_INDEX, FIELDS, Field
 from .observation import CHANGE_HORIZON_TICKS, TREND_TICKS, ObservationSpec
 from .settings import THRESHOLD_STEP
@@ -30,6 +31,24 @@ def fields_table() -> str:
                 field.live_source,
             )
             for field in FIELDS
+        ),
+    )
+
+
+def advice_table() -> str:
+    """Every entry of the advice, in order."""
+    return _markdown(
+        ("entry", "unit", "range", "scale", "can be unknown", "meaning"),
+        (
+            (
+                f"`{entry.name}`",
+                entry.unit,
+                f"{-entry.high if entry.is_signed else 0:g} to {entry.high:g}",
+                _scale(entry),
+                "yes" if entry.nullable else "no",
+                entry.meaning,
+            )
+            for entry in ADVICE_ENTRIES
         ),
     )
 
@@ -67,8 +86,8 @@ def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _scale(field: Field) -> str:
-    return "linear" if field.scale == "linear" else f"log, near linear up to {field.pivot:g}"
+def _scale(of: Field | AdviceEntry) -> str:
+    return "linear" if of.scale == "linear" else f"log, near linear up to {of.pivot:g}"
 
 
 def _step(change: float) -> str:
@@ -80,7 +99,9 @@ def _meaning(entry: str) -> str:
     ago = f", at t-{age.rstrip(']')}" if age else ""
     if name in FIELD_INDEX:
         return FIELDS[FIELD_INDEX[name]].meaning + ago
-    if name.removesuffix(_KNOWN_SUFFIX) in FIELD_INDEX:
+    if name in ADVICE_INDEX:
+        return ADVICE_ENTRIES[ADVICE_INDEX[name]].meaning
+    if name.removesuffix(_KNOWN_SUFFIX) in FIELD_INDEX.keys() | ADVICE_INDEX.keys():
         return f"1 if `{name.removesuffix(_KNOWN_SUFFIX)}` is known, else 0" + ago
     if name.removesuffix(_CHANGE_SUFFIX) in FIELD_INDEX:
         field = name.removesuffix(_CHANGE_SUFFIX)

@@ -15,15 +15,16 @@ from gatepilot.envs.gateway_env import GatewayEnv
 ID = "gatepilot/Gateway-v0"
 
 
-@pytest.mark.parametrize("preset", ["documented", "extended"])
+@pytest.mark.parametrize("preset", ["documented", "extended", "advised"])
 @pytest.mark.parametrize("frame_stack", [1, 3])
 def test_gymnasiums_check_env(preset: str, frame_stack: int) -> None:
     env = gymnasium.make(ID, observation=preset, frame_stack=frame_stack, episode_ticks=20)
     check_env(env.unwrapped)
 
 
-def test_sb3s_check_env() -> None:
-    check_env_sb3(gymnasium.make(ID, episode_ticks=20), warn=True)
+@pytest.mark.parametrize("preset", ["extended", "advised"])
+def test_sb3s_check_env(preset: str) -> None:
+    check_env_sb3(gymnasium.make(ID, observation=preset, episode_ticks=20), warn=True)
 
 
 def test_bare_make() -> None:
@@ -45,7 +46,7 @@ def test_no_rendering() -> None:
         GatewayEnv(render_mode="human")
 
 
-@pytest.mark.parametrize("preset", ["documented", "extended"])
+@pytest.mark.parametrize("preset", ["documented", "extended", "advised"])
 def test_every_observation_lies_in_the_space(preset: str) -> None:
     env = gymnasium.make(ID, scenario="demo", observation=preset, frame_stack=2, episode_ticks=60)
     env.action_space.seed(3)

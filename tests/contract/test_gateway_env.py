@@ -10,6 +10,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from gatepilot.envs.gateway_env import GatewayEnv
+from gatepilot.envs.schema.observation import Preset
 from gatepilot.envs.vector_env import GatewayVectorEnv
 from gatepilot.reward.documented import DocumentedReward
 from gatepilot.reward.slo import Slo
@@ -57,10 +58,11 @@ def test_an_episode_may_be_told_where_to_start() -> None:
     assert info["arrived"] == np.sum((arrivals >= 100.0) & (arrivals < 115.0))
 
 
-def test_a_row_of_the_vector_env_equals_the_scalar_env() -> None:
+@pytest.mark.parametrize("preset", ["extended", "advised"])
+def test_a_row_of_the_vector_env_equals_the_scalar_env(preset: Preset) -> None:
     """Seed s gives row i the seed s + i, and each row's generator goes on by itself."""
-    envs = GatewayVectorEnv(3, episode_ticks=4, autoreset_mode="SameStep")
-    scalars = [GatewayEnv(episode_ticks=4) for _ in range(3)]
+    envs = GatewayVectorEnv(3, observation=preset, episode_ticks=4, autoreset_mode="SameStep")
+    scalars = [GatewayEnv(observation=preset, episode_ticks=4) for _ in range(3)]
     observations, _ = envs.reset(seed=10)
     for i, env in enumerate(scalars):
         observation, _ = env.reset(seed=10 + i)

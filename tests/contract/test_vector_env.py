@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from gatepilot.envs.gateway_env import GatewayEnv
+from gatepilot.envs.schema.observation import Preset
 from gatepilot.envs.vector_env import GatewayVectorEnv
 
 N = 3
@@ -182,9 +183,12 @@ def pickled(envs: GatewayVectorEnv) -> object:
     return pickle.loads(pickle.dumps(envs))  # noqa: S301  # our own
 
 
+@pytest.mark.parametrize("preset", ["extended", "advised"])
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
-def test_a_copy_goes_on_as_the_original(copied: Callable[[GatewayVectorEnv], object]) -> None:
-    envs = make(AutoresetMode.NEXT_STEP)
+def test_a_copy_goes_on_as_the_original(
+    copied: Callable[[GatewayVectorEnv], object], preset: Preset
+) -> None:
+    envs = GatewayVectorEnv(N, observation=preset, episode_ticks=TICKS)
     envs.reset(seed=1)
     envs.step(HOLD)
     other = copied(envs)

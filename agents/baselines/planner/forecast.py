@@ -14,13 +14,16 @@ exponentially, starts at a prior. All arrays hold one entry a gateway.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 Floats = NDArray[np.float64]
 
+PARAMS_CONFIG: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+"""Unknown keys, texts in place of numbers, and infinities are errors."""
 _LOAD_FLOOR: Final = 0.02
 """Added to every load (replicas kept busy): the log of next to nothing stays quiet."""
 _MOST_LOG: Final = 100.0
@@ -36,6 +39,8 @@ so each of these errors has this weight over the horizon."""
 @dataclass(frozen=True, slots=True)
 class ForecastParams:
     """Smoothing."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = PARAMS_CONFIG
 
     level_weight: float = 0.8
     """a: weight of the newest load; a minute's mean is smooth already."""

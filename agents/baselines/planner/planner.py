@@ -32,15 +32,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict
 
 from ....envs.schema.fields import FIELD_INDEX, Rows
 from ..site import Site
 from .capacity import Capacity, Curves, Floats, Mix
-from .forecast import ForecastParams, highest, see
+from .forecast import PARAMS_CONFIG, ForecastParams, highest, see
 from .state import OUTPUT, P50, P95, PEAK_TICKS, PROMPT, UNKNOWN, Counts, PlannerState
 
 MEAN_S: Final = 1800.0
@@ -65,6 +66,8 @@ _MIX_FIELDS: Final = ("prompt_tokens_p50", "prompt_tokens_p95")
 @dataclass(frozen=True, slots=True)
 class PlannerParams:
     """How careful it is."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = PARAMS_CONFIG
 
     forecast: ForecastParams = ForecastParams()  # noqa: RUF009  # frozen
     """How the load is forecast."""

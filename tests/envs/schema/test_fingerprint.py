@@ -7,22 +7,27 @@ from typing import Any
 import pytest
 
 from gatepilot.envs.schema import fingerprint as module
+from gatepilot.envs.schema.advice import ADVICE_ENTRIES, AdviceEntry
 from gatepilot.envs.schema.fields import FIELDS, Field
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec, Preset
 
 CONTRACT = Contract(ObservationSpec("documented"))
+ADVISOR = {"name": "x", "version": 1, "params": {"reserve": 0.2}}
+ADVISED = Contract(ObservationSpec("advised"), advisor=ADVISOR)
 
 # Changes only together with the contract itself: every trained policy is then refused.
 PINNED: dict[Preset, str] = {
     "documented": "16d43c82007d0007b9f463a770798ff1dc5642b33796949d92e8298bd70d73f1",
     "extended": "03882357382b3756271badace534e8cbe3ac1e21e1b98106808a0be4f39b6061",
+    "advised": "47f3210ca22dce81afe7489e0c19e2c9d3e0096b80f9c314862ed561845a7f46",
 }
 
 
 @pytest.mark.parametrize("preset", PINNED)
 def test_the_fingerprint_is_the_pinned_one(preset: Preset) -> None:
-    assert Contract(ObservationSpec(preset)).fingerprint == PINNED[preset]
+    advisor = ADVISOR if preset == "advised" else None
+    assert Contract(ObservationSpec(preset), advisor=advisor).fingerprint == PINNED[preset]
 
 
 def test_equal_contracts_have_equal_fingerprints_whatever_type_their_numbers_have() -> None:
@@ -101,3 +106,57 @@ def test_the_order_of_fields_and_their_number_change_it(monkeypatch: pytest.Monk
     for other in (FIELDS[::-1], FIELDS[:-1]):
         monkeypatch.setattr(module, "FIELDS", other)
         assert CONTRACT.fingerprint != PINNED["documented"]
+
+
+# --- advice -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "advisor",
+    [
+        ADVISOR | {"name": "y"},
+        ADVISOR | {"version": 2},
+        ADVISOR | {"params": {"reserve": 0.3}},
+        ADVISOR | {"params": {}},
+    ],
+)
+def test_another_advisor_is_another_contract(advisor: dict[str, Any]) -> None:
+    assert replace(ADVISED, advisor=advisor).fingerprint != ADVISED.fingerprint
+
+
+ENTRY_CHANGES: dict[str, Callable[[AdviceEntry], Any]] = {
+    "name": lambda entry: entry.name + "_2",
+    "unit": lambda _: "weeks",
+    "high": lambda entry: entry.high + 1,
+    "scale": lambda entry: "log" if entry.scale == "linear" else "linear",
+    "pivot": lambda entry: entry.pivot * 2,
+    "is_signed": lambda entry: not entry.is_signed,
+    "nullable": lambda entry: not entry.nullable,
+}
+
+
+def test_every_attribute_of_an_advice_entry_is_known_to_matter_or_not() -> None:
+    assert {f.name for f in fields(AdviceEntry)} - set(ENTRY_CHANGES) == {"meaning"}
+
+
+@pytest.mark.parametrize("index", range(len(ADVICE_ENTRIES)))
+@pytest.mark.parametrize("attribute", [*ENTRY_CHANGES, "meaning"])
+def test_every_attribute_of_every_advice_entry_changes_it_but_its_wording(
+    index: int, attribute: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = ADVICE_ENTRIES[index]
+    other: dict[str, Any] = {attribute: "other words"}
+    if attribute in ENTRY_CHANGES:
+        other = {attribute: ENTRY_CHANGES[attribute](entry)}
+    changed = replace(entry, **other)
+    entries = (*ADVICE_ENTRIES[:index], changed, *ADVICE_ENTRIES[index + 1 :])
+    monkeypatch.setattr(module, "ADVICE_ENTRIES", entries)
+    assert (ADVISED.fingerprint == PINNED["advised"]) == (attribute == "meaning")
+    assert CONTRACT.fingerprint == PINNED["documented"]
+
+
+def test_an_advisor_belongs_to_the_observation_that_shows_advice() -> None:
+    with pytest.raises(ValueError, match="'advised' was given none"):
+        Contract(ObservationSpec("advised"))
+    with pytest.raises(ValueError, match="'extended' was given one"):
+        Contract(ObservationSpec("extended"), advisor=ADVISOR)

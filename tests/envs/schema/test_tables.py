@@ -1,8 +1,14 @@
 import pytest
 
+from gatepilot.envs.schema.advice import ADVICE_ENTRIES
 from gatepilot.envs.schema.fields import FIELDS
 from gatepilot.envs.schema.observation import ObservationSpec
-from gatepilot.envs.schema.tables import actions_table, fields_table, observation_table
+from gatepilot.envs.schema.tables import (
+    actions_table,
+    advice_table,
+    fields_table,
+    observation_table,
+)
 
 
 def cells(table: str) -> list[list[str]]:
@@ -28,7 +34,12 @@ def test_every_field_is_in_the_table_once_and_in_order() -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [ObservationSpec("documented"), ObservationSpec("extended"), ObservationSpec("extended", 2)],
+    [
+        ObservationSpec("documented"),
+        ObservationSpec("extended"),
+        ObservationSpec("extended", 2),
+        ObservationSpec("advised", 2),
+    ],
     ids=str,
 )
 def test_every_entry_is_in_the_table_with_bounds_and_meaning(spec: ObservationSpec) -> None:
@@ -48,6 +59,21 @@ def test_entries_say_what_they_are() -> None:
     assert meaning["kv_usage_known[-1]"] == "1 if `kv_usage` is known, else 0, at t-1"
     assert meaning["ttft_p95_s_change"].startswith("change of scaled `ttft_p95_s` in 3 ticks")
     assert meaning["ticks_since_change"].startswith("ticks since")
+    _, *body = cells(observation_table(ObservationSpec("advised", 2)))
+    meaning |= {row[1].strip("`"): row[3] for row in body}
+    assert meaning["replicas_gap"] == "replicas wanted less those asked for"
+    assert meaning["work_peak_known"] == "1 if `work_peak` is known, else 0"
+
+
+def test_every_entry_of_the_advice_is_in_the_table_once_and_in_order() -> None:
+    head, *body = cells(advice_table())
+    assert [row[0] for row in body] == [f"`{entry.name}`" for entry in ADVICE_ENTRIES]
+    for row, entry in zip(body, ADVICE_ENTRIES, strict=True):
+        told = dict(zip(head, row, strict=True))
+        assert told["range"] == ("-32 to 32" if entry.is_signed else f"0 to {entry.high:g}")
+        assert told["can be unknown"] == ("yes" if entry.nullable else "no")
+        assert told["meaning"] == entry.meaning
+        assert told["scale"].startswith(entry.scale)
 
 
 def test_the_actions_are_the_table_of_nine() -> None:

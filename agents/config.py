@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from ..envs.scenario_file import first_problem, to_json
 from ..envs.scenario_numbers import SPEC_CONFIG, Count, Share
 from ..envs.schema.observation import ObservationSpec, Preset
+from .baselines.planner.planner import PlannerParams
 
 Algorithm = Literal["ppo", "dqn"]
 """The learners there are."""
@@ -132,10 +133,13 @@ class TrainingConfig:
     """Name of a shipped scenario, or a scenario file."""
     algo: Algorithm = "ppo"
     """`ppo` or `dqn`."""
-    observation: Preset = "extended"
-    """What the policy sees."""
+    observation: Preset = "advised"
+    """What the policy sees: `advised` makes it a learned correction of the analytical planner."""
     frame_stack: Count = 1
     """Ticks it sees side by side."""
+    advisor: PlannerParams = field(default_factory=PlannerParams)
+    """How careful the planner is whose advice the policy sees. Used where `observation` is
+    `advised`; the policy is bound to it."""
     reward: Text = "documented"
     """Name of a reward preset. Whatever is trained on, the documented return is reported."""
     reward_scale: Positive = 0.1
@@ -186,6 +190,11 @@ class TrainingConfig:
     def observation_spec(self) -> ObservationSpec:
         """The observation as the contract names it."""
         return ObservationSpec(self.observation, self.frame_stack)
+
+    @property
+    def advisor_params(self) -> PlannerParams | None:
+        """The advisor's parameters; `None`: the policy sees no advice."""
+        return self.advisor if self.observation_spec.is_advised else None
 
 
 def parse_config(content: Any, *, where: str) -> TrainingConfig:  # noqa: ANN401

@@ -13,6 +13,8 @@ from ..envs.schema.observation import ObservationSpec
 from .artifact.errors import ArtifactError
 from .artifact.runtime import load_artifact
 from .baselines.fixed import FixedParams
+from .baselines.planner.advisor import advisor_identity
+from .baselines.planner.planner import PlannerParams
 from .baselines.registry import UNIT_SUFFIX, controller_names
 from .choice import Choice, default_choice
 from .episodes import Outcomes
@@ -49,6 +51,8 @@ class TrainedPolicy:
     train_seed: int
     digest: str
     """Hash of its weights and of what it was trained under: which policy this is."""
+    advisor: PlannerParams | None = None
+    """Of the planner whose advice it sees; `None`: it sees none."""
 
 
 LoadRun: TypeAlias = Callable[[str], TrainedPolicy]
@@ -231,6 +235,7 @@ class Learned:
                 control_interval_s=trial.tick_s,
                 window_s=scenario.telemetry.window_s,
                 minimum_samples=scenario.telemetry.minimum_samples,
+                advisor=advisor_identity(member.advisor, trial.site.slo),
             )
             if contract.fingerprint != member.fingerprint:
                 msg = (
@@ -246,7 +251,10 @@ class Learned:
         progress = preparation.reporter.start(self.label, ticks)
         return Performance(
             tuple(
-                (m.train_seed, play_policy(trial, m.policy, m.observation, progress))
+                (
+                    m.train_seed,
+                    play_policy(trial, m.policy, m.observation, progress, advisor=m.advisor),
+                )
                 for m in self.members
             )
         )
@@ -305,6 +313,7 @@ def _exported(folder: Path) -> TrainedPolicy:
         manifest.fingerprint,
         manifest.origin.seed,
         policy.digest,
+        manifest.advisor,
     )
 
 

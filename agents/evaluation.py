@@ -21,6 +21,8 @@ from ..envs.schema.settings import GatewaySettings
 from ..envs.schema.snapshot import MetricsSnapshot
 from ..reward.documented import default_reward
 from .baselines.fixed import FixedParams
+from .baselines.planner.advisor import site_advisor
+from .baselines.planner.planner import PlannerParams
 from .episodes import Outcomes, Tally
 from .policy import Controller, Policy
 from .trial import Trial
@@ -94,6 +96,7 @@ def play_policy(
     observation: ObservationSpec,
     progress: Progress = no_progress,
     *,
+    advisor: PlannerParams | None = None,
     reward_fn: RewardFn = default_reward,
 ) -> Outcomes:
     """Plays a learned policy through every window.
@@ -103,19 +106,18 @@ def play_policy(
         policy: Decides; it must be deterministic for results to be repeatable.
         observation: What it was trained to see.
         progress: Told of every tick.
+        advisor: Of the planner whose advice it sees, at the trial's site; `None`: it sees none.
         reward_fn: What `returns` sums up; whatever is reported uses the documented one.
     """
     decider = PolicyDecider(policy)
     return Outcomes.joined(
         [
             _play(
-                trial,
+                _gateways(trial, len(chunk), observation, advisor, reward_fn),
                 chunk,
                 decider,
-                observation,
                 Tally(len(chunk), trial.ticks),
                 progress,
-                reward_fn,
             )
             for chunk in _chunks(trial.windows)
         ]
@@ -150,7 +152,8 @@ def play_controllers(
         )
         windows = [window for _, window in chunk]
         tally = Tally(len(chunk), trial.ticks, with_ttft=with_ttft)
-        parts.append(_play(trial, windows, decider, ObservationSpec(), tally, progress))
+        batch = _gateways(trial, len(chunk), ObservationSpec())
+        parts.append(_play(batch, windows, decider, tally, progress))
     everything = Outcomes.joined(parts)
     return [everything.taken(slice(i, None, len(makers))) for i in range(len(makers))]
 
@@ -176,32 +179,41 @@ def unkeepable(trial: Trial, progress: Progress = no_progress) -> NDArray[np.flo
     return play_controllers(easiest, [make], progress, with_ttft=False)[0].violation_rate
 
 
-def _play(
+def _gateways(
     trial: Trial,
-    windows: Sequence[Window],
-    decider: Decider,
+    n: int,
     observation: ObservationSpec,
-    tally: Tally,
-    progress: Progress,
+    advisor: PlannerParams | None = None,
     reward_fn: RewardFn = default_reward,
-) -> Outcomes:
-    """Plays windows side by side."""
-    batch = GatewayBatch(
+) -> GatewayBatch:
+    """Gateways for n windows of a trial."""
+    return GatewayBatch(
         trial.scenario,
-        len(windows),
+        n,
         reward_fn=reward_fn,
         observation=observation,
+        advisor=site_advisor(trial.site, n, advisor),
         split=trial.split,
         episode_ticks=trial.ticks,
         requests=trial.requests,
         threads=trial.threads,
     )
+
+
+def _play(
+    batch: GatewayBatch,
+    windows: Sequence[Window],
+    decider: Decider,
+    tally: Tally,
+    progress: Progress,
+) -> Outcomes:
+    """Plays windows side by side."""
     seen = batch.reset(
         starts_s=np.array([window.start_s for window in windows]),
         seeds=np.array([window.seed for window in windows]),
         workloads=np.array([window.round for window in windows]),
     )
-    for tick in range(trial.ticks):
+    for tick in range(batch.episode_ticks):
         replicas, threshold_steps = batch.replicas.copy(), batch.threshold_steps.copy()
         step = decider.step(batch, seen)
         changed = (batch.replicas != replicas) | (batch.threshold_steps != threshold_steps)

@@ -16,6 +16,7 @@ from ..envs.reward_fn import RewardFn
 from ..envs.scenario import Scenario, load_scenario
 from ..envs.schema.fingerprint import Contract
 from ..reward.presets import REWARDS
+from .baselines.planner.advisor import advisor_identity, site_advisor
 from .callbacks import (
     BEST_MODEL_FILE,
     CHECKPOINT_FILE,
@@ -31,6 +32,7 @@ from .learning_aids import ThresholdRest
 from .normaliser import observation_figures, set_figures
 from .ppo import make_ppo
 from .sb3_vec_env import GatewayVecEnv
+from .scenario_site import scenario_site
 from .starts import keepable_starts
 from .validation import Validation, ValidationResult
 
@@ -90,6 +92,9 @@ class Training:
             config.n_envs,
             reward_fn=ThresholdRest(reward_fn, config.threshold_rest, rest_steps),
             observation=config.observation_spec,
+            advisor=site_advisor(
+                scenario_site(self.scenario), config.n_envs, config.advisor_params
+            ),
             split="train",
             seed=config.seed,
             episode_ticks=config.episode_ticks,
@@ -109,6 +114,7 @@ class Training:
             load_scales=config.load_scales,
             reward_fn=reward_fn,
             observation=config.observation_spec,
+            advisor=config.advisor_params,
             traces_dir=traces_dir,
         )
         self._model = _learner(config, self._env, _torch_device(device))
@@ -184,6 +190,7 @@ def contract_of(config: TrainingConfig, scenario: Scenario) -> Contract:
         control_interval_s=scenario.control.tick_s,
         window_s=scenario.telemetry.window_s,
         minimum_samples=scenario.telemetry.minimum_samples,
+        advisor=advisor_identity(config.advisor_params),
     )
 
 

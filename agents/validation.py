@@ -16,6 +16,7 @@ from ..envs.schema.fields import FIELD_INDEX
 from ..envs.schema.observation import ObservationSpec
 from ..envs.schema.settings import THRESHOLD_STEP
 from .baselines.always_max import AlwaysMaxParams
+from .baselines.planner.planner import PlannerParams
 from .config import ValidationConfig
 from .episodes import Outcomes
 from .evaluation import play_controllers, play_policy
@@ -76,6 +77,7 @@ class Validation:
         load_scales: tuple[float, ...],
         reward_fn: RewardFn,
         observation: ObservationSpec,
+        advisor: PlannerParams | None,
         traces_dir: Path | None,
     ) -> None:
         """Plans the windows and draws their traffic.
@@ -86,6 +88,7 @@ class Validation:
             load_scales: Factors on the rate, between which it wanders.
             reward_fn: What is trained on.
             observation: What the policy sees.
+            advisor: Of the planner whose advice it sees; `None`: it sees none.
             traces_dir: Folder of the traces.
 
         Raises:
@@ -104,6 +107,7 @@ class Validation:
         except WindowError as error:
             raise WindowError(f"validation.ticks: {error}") from error
         self._observation = observation
+        self._advisor = advisor
         self._reward_fn = reward_fn
         self._wandering: Trial | None = None
         if config.wandering_windows:
@@ -119,12 +123,16 @@ class Validation:
             Its figures.
         """
         counting = _CountingPolicy(policy)
-        outcomes = play_policy(self._trial, counting, self._observation)
+        outcomes = play_policy(self._trial, counting, self._observation, advisor=self._advisor)
         score = return_mean = float(outcomes.returns.mean())
         wandering_return = wandering_violation_rate = None
         if self._wandering is not None:
             others = play_policy(
-                self._wandering, policy, self._observation, reward_fn=self._reward_fn
+                self._wandering,
+                policy,
+                self._observation,
+                advisor=self._advisor,
+                reward_fn=self._reward_fn,
             )
             wandering_return = float(others.returns.mean())
             wandering_violation_rate = float(others.violation_rate.mean())

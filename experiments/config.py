@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -63,18 +64,21 @@ def to_yaml(content: TrainingConfig | Scenario) -> str:
 
 
 def flat(config: TrainingConfig) -> dict[str, str]:
-    """Every key with its value as text, nested ones joined by a dot, without the unused learner."""
+    """Every key with its value as text, nested ones joined by a dot, without unused parts."""
     content = asdict(config)
     del content["dqn" if config.algo == "ppo" else "ppo"]
-    return {
-        name: str(value)
-        for key, entry in content.items()
-        for name, value in (
-            ((f"{key}.{inner}", v) for inner, v in entry.items())
-            if isinstance(entry, dict)
-            else ((key, entry),)
-        )
-    }
+    if config.advisor_params is None:
+        del content["advisor"]
+    return {name: str(value) for name, value in _leaves(content)}
+
+
+def _leaves(content: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping, with its path."""
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 def _with_floats(value: object) -> object:

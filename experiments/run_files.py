@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ..agents.baselines.planner.advisor import advisor_identity
 from ..agents.config import ConfigError, TrainingConfig, parse_config
 from ..envs.scenario import Scenario
 from ..envs.scenario_file import ScenarioError, read_yaml
@@ -91,11 +92,13 @@ class RunFiles:
         try:
             content: dict[str, Any] = json.loads(self._text(CONTRACT_FILE))
             recorded = str(content["fingerprint"])
+            config = self.config()
             contract = Contract(
-                observation=self.config().observation_spec,
+                observation=config.observation_spec,
                 control_interval_s=content["control_interval_s"],
                 window_s=content["window_s"],
                 minimum_samples=content["minimum_samples"],
+                advisor=advisor_identity(config.advisor_params),
             )
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise RunError(f"run {self.run_id}: {CONTRACT_FILE} is damaged") from error

@@ -21,7 +21,8 @@ def load_run_policy(runs_folder: Path, run_id: str) -> TrainedPolicy:
         run_id: Its MLflow id.
 
     Returns:
-        The policy, what it sees, its contract's fingerprint, its training seed and its digest.
+        The policy, what it sees, its contract's fingerprint, its training seed, its digest and its
+        advisor.
 
     Raises:
         RunError: No such run, no model yet, or another contract than this version of the code has.
@@ -34,4 +35,11 @@ def load_run_policy(runs_folder: Path, run_id: str) -> TrainedPolicy:
     except ValueError as error:
         raise RunError(f"run {run_id}: {error}") from error
     digest = json_digest([file_digest(model), asdict(config)])
-    return TrainedPolicy(policy, config.observation_spec, contract.fingerprint, config.seed, digest)
+    return TrainedPolicy(
+        policy,
+        config.observation_spec,
+        contract.fingerprint,
+        config.seed,
+        digest,
+        config.advisor_params,
+    )

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from ...envs.batch import GatewayBatch
 from ...envs.scenario import Scenario
 from ...reward.documented import default_reward
+from ..baselines.planner.advisor import site_advisor
 from ..config import TrainingConfig
 from ..layouts import training_layouts
 from ..normaliser import walk_actions
 from ..policy import Policy
+from ..scenario_site import scenario_site
 from ..starts import keepable_starts
 from .layout import QUANTILE_LEVELS
 from .manifest import Feature
@@ -49,11 +51,13 @@ class TrainingTraffic:
             ScenarioError: The traffic cannot be loaded.
         """
         self._layouts = training_layouts(config, scenario, traces_dir)
+        gateways = min(config.n_envs, MAX_GATEWAYS)
         self._batch = GatewayBatch(
             scenario,
-            min(config.n_envs, MAX_GATEWAYS),
+            gateways,
             reward_fn=default_reward,
             observation=config.observation_spec,
+            advisor=site_advisor(scenario_site(scenario), gateways, config.advisor_params),
             split="train",
             episode_ticks=config.episode_ticks,
             requests=self._layouts,

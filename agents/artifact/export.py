@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...envs.scenario import Scenario
 from ...envs.schema.fingerprint import Contract
 from ..config import TrainingConfig
 from ..learned_policy import LearnedPolicy
+from ..scenario_site import scenario_site
 from ..tuning import Reporter
 from .experience import TrainingTraffic, described
 from .folder import sha256
@@ -86,6 +87,7 @@ def _built(
     shape, normaliser = network.described()
     graph = to_onnx(network)
     contract, cluster = trained.contract, trained.scenario.cluster
+    advised = contract.observation.is_advised
     draft = Manifest(
         format=FORMAT,
         fingerprint=contract.fingerprint,
@@ -96,6 +98,7 @@ def _built(
         actions=action_table(),
         normaliser=normaliser,
         limits=ReplicaLimits(cluster.min_replicas, cluster.max_replicas),
+        advised_site=asdict(scenario_site(trained.scenario)) if advised else None,
         features=described(contract.observation.entries, observations),
         golden_vectors=0,
         refused_vectors=0,

@@ -18,6 +18,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from ...envs.schema.fingerprint import Contract
 from ...envs.schema.observation import ObservationSpec
 from ...envs.schema.settings import Limits
+from ..baselines.planner.advisor import advisor_identity, identified
+from ..baselines.planner.planner import PlannerParams
 from .errors import ArtifactError, FingerprintMismatchError
 from .layout import (
     FORMAT,
@@ -145,6 +147,9 @@ class Manifest:
     """The nine actions as steps of replicas and of the threshold, by `3 * scaling + threshold`."""
     normaliser: Normaliser
     limits: ReplicaLimits
+    advised_site: dict[str, Any] | None
+    """What the advisor knew of the training's site (`agents.baselines.site.Site`); `null`: the
+    policy sees no advice. The advisor itself stands in the contract."""
     features: tuple[Feature, ...]
     """One for each observation entry, in order."""
     golden_vectors: int
@@ -167,6 +172,24 @@ class Manifest:
         return self.contract_object().observation
 
     @property
+    def advisor(self) -> PlannerParams | None:
+        """Of the planner whose advice the policy sees; `None`: it sees none.
+
+        Raises:
+            FingerprintMismatchError: This version of the code has no such advisor.
+        """
+        if "advice" not in self.contract:
+            return None
+        try:
+            return identified(self.contract["advice"]["advisor"])
+        except (KeyError, TypeError, AttributeError) as error:
+            msg = f"{MANIFEST_FILE}: the contract's advice is none ({error!r})"
+            raise FingerprintMismatchError(msg) from error
+        except ValueError as error:
+            msg = f"{MANIFEST_FILE}: {error}: train and export it again"
+            raise FingerprintMismatchError(msg) from error
+
+    @property
     def replica_limits(self) -> Limits:
         """The limits it was trained with."""
         return Limits(self.limits.min_replicas, self.limits.max_replicas)
@@ -178,6 +201,7 @@ class Manifest:
             FingerprintMismatchError: This version of the code has another contract under the same
                 parameters, or the recorded contract is not one.
         """
+        advisor = advisor_identity(self.advisor)
         try:
             observation = self.contract["observation"]
             contract = Contract(
@@ -185,6 +209,7 @@ class Manifest:
                 control_interval_s=self.contract["control_interval_s"],
                 window_s=self.contract["window_s"],
                 minimum_samples=self.contract["minimum_samples"],
+                advisor=advisor,
             )
             same = contract.as_dict() == self.contract
         except (KeyError, TypeError, ValueError) as error:
@@ -270,6 +295,7 @@ def _check_consistency(manifest: Manifest) -> None:
         "network.outputs": manifest.network.outputs == outputs,
         "actions": manifest.actions == action_table(),
         "normaliser": sizes == {len(entries)},
+        "advised_site": spec.is_advised == (manifest.advised_site is not None),
         "features": tuple(feature.name for feature in manifest.features) == entries,
         "features.quantiles": {len(f.quantiles) for f in manifest.features}
         == {len(QUANTILE_LEVELS)},

@@ -8,6 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from gatepilot.agents.baselines.fixed import FixedParams
+from gatepilot.agents.baselines.planner.advisor import advisor_identity
+from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
 from gatepilot.agents.choice import Choice
 from gatepilot.agents.contestants import (
     BestFixed,
@@ -168,3 +170,56 @@ def test_a_learned_policy_is_bound_to_its_contract(small: Scenario, trial: Trial
             learned.check(elsewhere)
     busier = replace(small, cluster=replace(small.cluster, max_replicas=9, cold_start_s=5.0))
     learned.check(replace(trial, scenario=busier))
+
+
+@dataclass
+class Follower:
+    """Does what the advice says: a step towards what is wanted."""
+
+    gaps: list[float] = field(default_factory=list)
+
+    def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
+        gap = observation[:, ObservationSpec("advised").entries.index("replicas_gap")]
+        self.gaps += gap.tolist()
+        return np.stack([1 + np.sign(gap).astype(np.int64), np.ones(len(gap), np.int64)], axis=1)
+
+
+def advised(trial: Trial, params: PlannerParams, follower: Follower) -> TrainedPolicy:
+    observation, telemetry = ObservationSpec("advised"), trial.scenario.telemetry
+    contract = Contract(
+        observation,
+        trial.tick_s,
+        telemetry.window_s,
+        telemetry.minimum_samples,
+        advisor_identity(params),
+    )
+    return TrainedPolicy(follower, observation, contract.fingerprint, 0, "weights", params)
+
+
+def test_an_advised_policy_plays_with_its_own_advisor_at_the_trials_place(
+    trial: Trial, no_training: Preparation
+) -> None:
+    bold, careful = Follower(), Follower()
+    for follower, params in ((bold, PlannerParams()), (careful, PlannerParams(reserve=3.0))):
+        learned = Learned("run:a", (advised(trial, params, follower),))
+        learned.check(trial)
+        learned.play(trial, no_training)
+    assert len(bold.gaps) == len(careful.gaps) == TICKS * len(trial.windows)
+    assert np.mean(careful.gaps[:3]) > np.mean(bold.gaps[:3])  # before they have acted
+    fast = replace(trial.scenario, profile="llama-3.1-8b-fp8-l40s-tp1-vllm-kernel")
+    faster = replace(trial, scenario=replace(fast, name="faster"))
+    elsewhere = Follower()
+    learned = Learned("run:a", (advised(trial, PlannerParams(), elsewhere),))
+    learned.check(faster)
+    learned.play(faster, no_training)
+    assert elsewhere.gaps[:3] != bold.gaps[:3]
+    known = Planner(faster.site, PlannerParams()).capacity.replica
+    assert known == faster.site.replica != trial.site.replica
+
+
+def test_an_advised_policy_is_bound_to_its_advisor(trial: Trial) -> None:
+    made = advised(trial, PlannerParams(), Follower())
+    Learned("run:a", (made,)).check(trial)
+    other = replace(made, advisor=PlannerParams(reserve=3.0))
+    with pytest.raises(PolicyError, match=r"run:a: trained under contract \w{12}, but small"):
+        Learned("run:a", (other,)).check(trial)

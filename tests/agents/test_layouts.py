@@ -56,6 +56,7 @@ def validation(config: ValidationConfig) -> Validation:
         load_scales=(0.5, 4.0),
         reward_fn=default_reward,
         observation=ObservationSpec(),
+        advisor=None,
         traces_dir=None,
     )
 

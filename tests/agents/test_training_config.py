@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gatepilot.agents.baselines.planner.planner import PlannerParams
 from gatepilot.agents.config import ConfigError, TrainingConfig, parse_config, replaced
 from gatepilot.envs.schema.observation import ObservationSpec
 
@@ -15,7 +16,8 @@ def test_defaults_are_the_recipe() -> None:
     config = parse_config(MINIMAL, where="x.yaml")
     assert config == TrainingConfig("x", "demo")
     assert config.n_envs * config.ppo.n_steps == 8192
-    assert config.observation_spec == ObservationSpec("extended", 1)
+    assert config.observation_spec == ObservationSpec("advised", 1)
+    assert config.advisor_params == PlannerParams()
     assert parse_config(asdict(config), where="x.yaml") == config
 
 
@@ -38,6 +40,16 @@ def test_defaults_are_the_recipe() -> None:
         ({"dqn": {"exploration_fraction": 0}}, "x.yaml: dqn.exploration_fraction: 0"),
         ({"validation": {"windows": 0}}, "x.yaml: validation.windows: 0"),
         ({"ppo": 3}, "x.yaml: ppo: 3"),
+        (
+            {"advisor": {"headrooms": 1.0}},
+            "x.yaml: advisor.headrooms: unknown key; did you mean head",
+        ),
+        ({"advisor": {"forecast": {"dampings": 1.0}}}, "advisor.forecast.dampings: unknown key"),
+        (
+            {"advisor": {"headroom": 0}},
+            "x.yaml: advisor.headroom is 0.0, expected a number above 0",
+        ),
+        ({"advisor": {"hold_ticks": 1.5}}, "x.yaml: advisor.hold_ticks: 1.5"),
         ({"learning_rate": float("nan")}, "x.yaml: learning_rate: unknown key"),
     ],
 )
@@ -57,6 +69,14 @@ def test_missing_keys_and_no_keys_at_all() -> None:
 def test_batch_size_matters_to_ppo_alone() -> None:
     config = parse_config(MINIMAL | {"algo": "dqn", "ppo": {"batch_size": 500}}, where="x.yaml")
     assert config.algo == "dqn"
+
+
+def test_who_is_not_advised_is_bound_to_no_advisor() -> None:
+    changes = {"observation": "extended", "advisor": {"reserve": 1.0}}
+    config = parse_config(MINIMAL | changes, where="x.yaml")
+    assert config.advisor_params is None
+    advised = parse_config(MINIMAL | {"advisor": {"reserve": 1}}, where="x.yaml")
+    assert advised.advisor_params == PlannerParams(reserve=1.0)
 
 
 def test_replaced_checks_and_leaves_none_alone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from gatepilot.agents.artifact.manifest import (
     canonical_json,
     parse_manifest,
 )
+from gatepilot.agents.scenario_site import scenario_site
 from gatepilot.envs.schema import fields
 from gatepilot.envs.schema.action import from_discrete
 from gatepilot.envs.schema.settings import Limits
@@ -44,6 +45,10 @@ def test_it_says_what_was_trained(sealed: Sealed, manifest: Manifest) -> None:
     assert manifest.frame_stack == trained.config.frame_stack
     assert manifest.control_interval_s == trained.scenario.control.tick_s
     assert manifest.replica_limits == Limits(1, 6)
+    assert manifest.advisor == trained.config.advisor_params
+    site = asdict(scenario_site(trained.scenario))
+    is_advised = trained.config.observation == "advised"
+    assert manifest.advised_site == (json.loads(json.dumps(site)) if is_advised else None)
     assert manifest.origin == trained.origin
     assert manifest.network.layout == ("heads" if trained.config.algo == "ppo" else "table")
     assert manifest.golden_vectors >= 1000
@@ -97,6 +102,8 @@ def edited(manifest: Manifest, *path: str, value: object) -> bytes:
         (("files",), {"policy.onnx": "00"}, "files: contradicts"),
         (("files",), {"../policy.onnx": "00", "golden.npz": "00"}, "files: contradicts"),
         (("actions",), [[0, 0]] * 9, "actions: contradicts"),
+        (("advised_site",), None, "advised_site: contradicts"),
+        (("advised_site",), 3, "advised_site: Input should be an object"),
     ],
 )
 def test_refusals(ppo: Sealed, path: tuple[str, ...], value: object, reason: str) -> None:
@@ -105,6 +112,36 @@ def test_refusals(ppo: Sealed, path: tuple[str, ...], value: object, reason: str
         parse_manifest(content)
     assert str(caught.value).startswith(MANIFEST_FILE)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_another_advisor_is_refused(ppo: Sealed, dqn: Sealed) -> None:
+    manifest = manifest_of(ppo.folder)
+    for path, value, reason in (
+        (
+            ("version",),
+            99,
+            "advisor planner 99: this version of gatepilot has planner 1: train and",
+        ),
+        (("name",), "hpa", "advisor hpa 1: this version of gatepilot has planner 1"),
+        (("params", "courage"), 1.0, "has other parameters than planner 1"),
+        (("params", "headroom"), 0.0, "headroom is 0.0, expected a number above 0"),
+        # a good advisor, but not the one that the fingerprint names
+        (("params", "reserve"), 9.0, "trained under contract"),
+    ):
+        content = edited(manifest, "contract", "advice", "advisor", *path, value=value)
+        with pytest.raises(FingerprintMismatchError, match=reason) as caught:
+            parse_manifest(content)
+        assert len(str(caught.value).splitlines()) == 1
+    nonsense: object
+    for nonsense in ({}, None, 7):
+        with pytest.raises(FingerprintMismatchError, match="the contract"):
+            parse_manifest(edited(manifest, "contract", "advice", value=nonsense))
+    documented = manifest_of(dqn.folder)
+    advice = manifest.contract["advice"]
+    with pytest.raises(FingerprintMismatchError, match="'documented' was given one"):
+        parse_manifest(edited(documented, "contract", "advice", value=advice))
+    with pytest.raises(ArtifactError, match="advised_site: contradicts"):
+        parse_manifest(edited(documented, "advised_site", value={}))
 
 
 def test_the_same_content_written_otherwise_is_refused(ppo: Sealed) -> None:

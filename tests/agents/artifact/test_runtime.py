@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from gatepilot.agents.artifact.errors import (
     SignatureError,
 )
 from gatepilot.agents.artifact.runtime import PolicyOutput, load_artifact
+from gatepilot.agents.baselines.planner.advisor import advisor_identity
+from gatepilot.agents.baselines.planner.planner import PlannerParams
 from gatepilot.agents.policy import Policy
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
@@ -151,9 +154,10 @@ def test_the_caller_s_contract_must_be_the_same(ppo: Sealed) -> None:
     policy = load_artifact(ppo.folder, public_key=None, allow_unsigned=True, contract=contract)
     assert not policy.is_signed
     for other in (
-        Contract(contract.observation, control_interval_s=5.0),
-        Contract(contract.observation, window_s=30.0),
-        Contract(contract.observation, minimum_samples=5),
+        replace(contract, control_interval_s=5.0),
+        replace(contract, window_s=30.0),
+        replace(contract, minimum_samples=5),
+        replace(contract, advisor=advisor_identity(PlannerParams(reserve=9.0))),
         Contract(ObservationSpec("documented")),
     ):
         with pytest.raises(FingerprintMismatchError, match="trained under contract") as caught:

@@ -27,7 +27,7 @@ from .guardrails.guardrail import Context, Guardrail
 from .metrics.source import Problem, Reading, Sample
 from .mode import ModeState, advanced
 from .proposals import SealedPolicy, Wish, wishes
-from .sight import Sight
+from .sight import RememberingAdvisor, Sight
 
 _MOST_QUERIES: Final = 256
 """Query texts that are remembered as recorded; a catalogue has some dozens."""
@@ -60,7 +60,11 @@ class Controller:
     """The bridge's head: one artifact, one gateway, one incumbent."""
 
     def __init__(
-        self, params: ControllerParams, policy: SealedPolicy, incumbent: Incumbent
+        self,
+        params: ControllerParams,
+        policy: SealedPolicy,
+        incumbent: Incumbent,
+        advisor: RememberingAdvisor | None = None,
     ) -> None:
         """Starts in BOOT.
 
@@ -68,11 +72,15 @@ class Controller:
             params: What is set.
             policy: The artifact's policy.
             incumbent: The controller it is compared with; fresh, or to be restored.
+            advisor: Advises the policy, if it was trained with one; likewise.
 
         Raises:
-            ValueError: The drift parameters do not fit the policy's observation.
+            ValueError: The drift parameters do not fit the policy's observation, or the advisor is
+                not the one that it was trained with.
         """
         contract = policy.manifest.contract_object()
+        if contract.advisor != (None if advisor is None else advisor.identity):
+            raise ValueError("advisor: the policy was trained with another one, or with none")
         self.params = params
         self.tick_s = contract.control_interval_s
         self._policy = policy
@@ -82,7 +90,7 @@ class Controller:
             Drift(params.drift, policy.manifest.features),
             Bounds(params.bounds),
         )
-        self._sight = Sight(contract.observation, self.tick_s)
+        self._sight = Sight(contract.observation, self.tick_s, advisor)
         self._states: dict[str, Any] = {
             guardrail.name: guardrail.initial()
             for guardrail in (*self._sight_guardrails, *self._guardrails)

@@ -83,10 +83,11 @@ class EnvoyAdminSection:
 
 @dataclass(frozen=True, config=_CONFIG)
 class ReplicaSection:
-    """What one replica can do, for controllers that need to know."""
+    """What one replica can do, for the policy's advisor and for incumbents that need to know."""
 
     profile: Text
-    """Serving profile: an id of the catalogue (`gatepilot profiles`) or a JSON file."""
+    """Serving profile: an id of the catalogue (`gatepilot profiles`), or a JSON file; relative to
+    the file."""
     cold_start_s: ColdStart | None = None
     """From order to ready, seconds; `null`: the profile's."""
     max_num_seqs: Count = 128
@@ -108,8 +109,6 @@ class IncumbentSection:
     threshold_steps: ThresholdSteps | None = None
     """Breaker threshold held beside a controller that leaves it alone, in steps of 0.05; `null`:
     left alone."""
-    replica: ReplicaSection | None = None
-    """What one replica can do; `null`: not known, and controllers that need it refuse."""
     seed: Seed = 0
     """For a controller that draws."""
 
@@ -176,6 +175,9 @@ class BridgeSettings(BaseSettings):
     """Names that the queries are filled with (`metrics/queries.py`)."""
     nvml: bool = False
     """Whether GPUs of this machine are read."""
+    replica: ReplicaSection | None = None
+    """What one replica can do; `null`: not known. An artifact whose policy is advised, and an
+    incumbent that plans, are then refused."""
     incumbent: IncumbentSection = IncumbentSection()
     guardrails: GuardrailsSection = GuardrailsSection()
     good_ticks: Ticks = 3
@@ -251,6 +253,12 @@ def load_settings(path: Path) -> BridgeSettings:
         key = "prometheus.ca_file"
         found = _absolute(folder, ca_file, origin(path.name, *key.split(".")), key)
         changes["prometheus"] = replace(settings.prometheus, ca_file=found)
+    replica = settings.replica
+    if replica is not None and replica.profile.endswith(".json"):
+        key = "replica.profile"
+        place = Path(replica.profile)
+        found = _absolute(folder, place, origin(path.name, *key.split(".")), key)
+        changes["replica"] = replace(replica, profile=str(found))
     return settings.model_copy(update=changes)
 
 

@@ -4,16 +4,22 @@ The history is the simulator's (`envs/batch.py`): one row a tick, NaN where noth
 the age of the last change of replicas, 0 on the tick that shows it. A blind tick is a row of NaN:
 time passes, and nothing is made up for it. After a jump of the clock the history starts anew,
 because nobody knows how old its rows are.
+
+The advisor, where the policy has one, is the simulator's too, and goes the same way: a row a tick,
+a row of NaN for a blind one, and anew after a jump of the clock.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..agents.policy import Remembering
+from ..envs.advisor import Advisor
+from ..envs.schema.advice import Advice
 from ..envs.schema.fields import FIELDS
 from ..envs.schema.observation import ObservationSpec, encode
 from ..envs.schema.settings import (
@@ -27,6 +33,13 @@ from .decision import Doubt
 
 _EXACT: Final = 1e-6
 """Difference below which a value counts as a whole step."""
+_LONGEST_GAP_TICKS: Final = 240
+"""Ticks left out beyond which more change nothing but the age of the last change: after an hour of
+15 s a history holds nothing, and an advisor next to nothing."""
+
+
+class RememberingAdvisor(Advisor, Remembering, Protocol):
+    """An advisor whose memory can be written down."""
 
 
 @dataclass(slots=True)
@@ -36,6 +49,10 @@ class Sight:
     spec: ObservationSpec
     tick_s: float
     """Control interval."""
+    advisor: RememberingAdvisor | None = None
+    """Advises one gateway; there is one exactly where the observation shows advice."""
+    is_advisor_new: bool = field(init=False)
+    """Whether the advisor has seen nothing yet of what counts."""
     history: NDArray[np.float64] = field(init=False)
     """Shape `(T, F)`, oldest first."""
     since_change: int = 0
@@ -76,17 +93,14 @@ class Sight:
         skipped = round(elapsed_s / self.tick_s) - 1
         if skipped <= 0:
             return ()
-        for _ in range(min(skipped, len(self.history))):
-            self._push(np.nan)
-        self._age(skipped)
+        self._miss(skipped)
         return (
             Doubt("overrun", "tick", f"{skipped} left out before it, {elapsed_s:.1f} s passed"),
         )
 
     def blind(self) -> None:
         """A tick that shows nothing."""
-        self._push(np.nan)
-        self._age(1)
+        self._miss(1)
 
     def see(self, snapshot: MetricsSnapshot, in_force: GatewaySettings) -> NDArray[np.float32]:
         """A tick that shows something.
@@ -99,8 +113,14 @@ class Sight:
         else:
             self.since_change += 1
         self.replicas = in_force.replicas
-        self._push(snapshot.to_row())
-        seen = encode(self.history[np.newaxis], np.array([self.since_change]), self.spec)
+        row = snapshot.to_row()
+        self._push(row)
+        seen = encode(
+            self.history[np.newaxis],
+            np.array([self.since_change]),
+            self.spec,
+            self._advised(row[np.newaxis]),
+        )
         observation: NDArray[np.float32] = seen[0]
         return observation
 
@@ -111,6 +131,9 @@ class Sight:
             "since_change": self.since_change,
             "replicas": self.replicas,
             "clocks_s": None if self.clocks_s is None else list(self.clocks_s),
+            "advisor": None
+            if self.advisor is None or self.is_advisor_new
+            else self.advisor.saved(),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -120,11 +143,32 @@ class Sight:
         self.replicas = saved["replicas"]
         clocks_s = saved["clocks_s"]
         self.clocks_s = None if clocks_s is None else (clocks_s[0], clocks_s[1])
+        self.is_advisor_new = saved["advisor"] is None
+        if self.advisor is not None and not self.is_advisor_new:
+            self.advisor.restore(saved["advisor"])
 
     def _forget(self) -> None:
         self.history = np.full((self.spec.history_ticks, len(FIELDS)), np.nan)
         self.since_change = 0
         self.replicas = None
+        self.is_advisor_new = True
+
+    def _miss(self, ticks: int) -> None:
+        """Ticks that show nothing."""
+        for _ in range(min(ticks, _LONGEST_GAP_TICKS)):
+            self._push(np.nan)
+            if not self.is_advisor_new:
+                self._advised(self.history[-1:])
+        self._age(ticks)
+
+    def _advised(self, rows: NDArray[np.float64]) -> Advice | None:
+        """What the advisor says of the next row, `(1, F)`."""
+        if self.advisor is None:
+            return None
+        if self.is_advisor_new:
+            self.is_advisor_new = False
+            return self.advisor.begin(np.zeros(1, np.int64), rows)
+        return self.advisor.advise(rows)
 
     def _push(self, row: NDArray[np.float64] | float) -> None:
         self.history = np.roll(self.history, -1, axis=0)

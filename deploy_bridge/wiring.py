@@ -16,7 +16,6 @@ from typing import Any
 
 from ..agents.artifact.errors import ArtifactError
 from ..agents.artifact.runtime import ArtifactPolicy, load_artifact
-from ..agents.baselines.site import ReplicaSpec, Site
 from ..envs.schema.settings import Limits
 from .actuators.actuator import Actuator
 from .actuators.noop import NoopActuator
@@ -28,18 +27,20 @@ from .environment import origin
 from .errors import SettingsError
 from .guardrails.bounds import BoundsParams
 from .guardrails.drift import DriftParams
-from .incumbent import (
-    known_replica,
-    make_incumbent,
-    recorded_incumbent,
-    recorded_replica,
-    replica_content,
-)
+from .incumbent import make_incumbent, recorded_incumbent
 from .loop import LOG, Loop, Parts, SystemClock
 from .metrics.collector import Collector
 from .metrics.exporter import CONTENT_TYPE, BridgeMetrics
 from .pages import Pages, Shown
 from .settings import BridgeSettings
+from .site import (
+    known_replica,
+    other_facts,
+    policy_advisor,
+    policy_site,
+    recorded_replica,
+    replica_content,
+)
 from .sources import make_sources
 from .status import StatusBoard
 
@@ -82,11 +83,12 @@ def make_head(settings: BridgeSettings, file: str) -> Head:
         drift=settings.guardrails.drift,
         bounds=settings.guardrails.bounds,
     )
-    above = origin(file, "incumbent")
-    replica = known_replica(settings.incumbent.replica, above)
-    incumbent = make_incumbent(settings.incumbent, _site(settings.limits, policy, replica), above)
+    replica = known_replica(settings.replica, origin(file, "replica"))
+    site = policy_site(settings.limits, policy.manifest, replica)
+    advisor = policy_advisor(site, policy.manifest, file)
+    incumbent = make_incumbent(settings.incumbent, site, origin(file, "incumbent"))
     try:
-        controller = Controller(params, policy, incumbent)
+        controller = Controller(params, policy, incumbent, advisor)
     except ValueError as error:
         above = origin(file, "guardrails", "drift")
         raise SettingsError(f"{above}: guardrails.drift.{error}") from error
@@ -104,7 +106,7 @@ def make_head(settings: BridgeSettings, file: str) -> Head:
         "replica": replica_content(replica),
     }
     sources, fields = make_sources(settings, policy, file)
-    remarks = _remarks(settings, policy)
+    remarks = _remarks(settings, policy, replica_content(replica))
     return Head(settings, policy, Collector(sources), controller, fields, identity, remarks)
 
 
@@ -136,8 +138,9 @@ def recorded_controller(identity: Mapping[str, Any], folder: Path | None = None)
         bounds=BoundsParams(**given["bounds"]),
         lifecycle=given["lifecycle"],
     )
-    site = _site(params.limits, policy, recorded_replica(identity["replica"]))
-    return Controller(params, policy, recorded_incumbent(identity, site))
+    site = policy_site(params.limits, policy.manifest, recorded_replica(identity["replica"]))
+    advisor = policy_advisor(site, policy.manifest, "ledger")
+    return Controller(params, policy, recorded_incumbent(identity, site), advisor)
 
 
 class Bridge:
@@ -228,13 +231,9 @@ def _actuator(lifecycle: Lifecycle) -> Actuator:
             return NoopActuator()
 
 
-def _site(limits: Limits, policy: ArtifactPolicy, replica: ReplicaSpec | None) -> Site:
-    """What the incumbent may know; control interval and window are the artifact's."""
-    contract = policy.manifest.contract
-    return Site(limits, contract["control_interval_s"], contract["window_s"], replica=replica)
-
-
-def _remarks(settings: BridgeSettings, policy: ArtifactPolicy) -> tuple[str, ...]:
+def _remarks(
+    settings: BridgeSettings, policy: ArtifactPolicy, replica: Content | None
+) -> tuple[str, ...]:
     remarks = []
     if not policy.is_signed:
         remarks.append("UNSIGNED artifact: allow_unsigned is set, nobody vouches for it")
@@ -249,6 +248,14 @@ def _remarks(settings: BridgeSettings, policy: ArtifactPolicy) -> tuple[str, ...
             f"limits {limits.min_replicas}-{limits.max_replicas} are wider than the training's "
             f"{trained.min_replicas}-{trained.max_replicas} replicas: expect drift"
         )
+    advised = policy.manifest.advised_site
+    if advised is not None and replica is not None:
+        others = other_facts(advised["replica"], replica)
+        if others:
+            remarks.append(
+                f"replica is not the training's in {', '.join(others)}: the policy is advised for "
+                "this one; expect drift"
+            )
     return tuple(remarks)
 
 

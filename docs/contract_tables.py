@@ -9,7 +9,12 @@ from gatepilot.deploy_bridge.metrics.queries import catalogue
 from gatepilot.envs.profiles.profile import load_profile, profile_ids
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
-from gatepilot.envs.schema.tables import actions_table, fields_table, observation_table
+from gatepilot.envs.schema.tables import (
+    actions_table,
+    advice_table,
+    fields_table,
+    observation_table,
+)
 from gatepilot.experiments.profile_tables import catalogue_markdown, start_times_markdown
 
 
@@ -34,6 +39,7 @@ TABLES = {
     "fields": fields_table(),
     "documented": observation_table(ObservationSpec("documented")),
     "extended": observation_table(ObservationSpec("extended")),
+    "advice": advice_table(),
     "actions": actions_table(),
     "catalogue": queries(),
     "profiles": catalogue_markdown([load_profile(name) for name in profile_ids()]),

@@ -50,7 +50,7 @@ def played_alone(plan: RehearsalPlan, reporter: Reporter) -> Counterfactual:
     spec = policy.manifest.observation_spec
     progress = reporter.start("each alone", 3 * trial.ticks)
     alone = {
-        POLICY: play_policy(trial, policy, spec, progress),
+        POLICY: play_policy(trial, policy, spec, progress, advisor=policy.manifest.advisor),
         plan.incumbent.name: play_controllers(
             trial, [lambda _: plan.incumbent.made(trial)], progress
         )[0],

@@ -14,6 +14,7 @@ from ...agents.artifact.folder import read_folder
 from ...agents.artifact.layout import MANIFEST_FILE
 from ...agents.artifact.manifest import Manifest, parse_manifest
 from ...agents.artifact.runtime import ArtifactPolicy, load_artifact
+from ...agents.baselines.planner.advisor import advisor_identity
 from ...agents.trial import Trial, prepare_trial
 from ...agents.windows import Window
 from ...envs.scenario import Scenario, parse_scenario
@@ -67,10 +68,13 @@ def load_for(scenario: Scenario, folder: Path, public_key: Path | None) -> Artif
         FingerprintMismatchError: It was trained under another contract than the scenario has.
         ArtifactError: It is missing or not as exported.
     """
-    seen = _manifest(folder).observation_spec
-    telemetry = scenario.telemetry
+    manifest, telemetry = _manifest(folder), scenario.telemetry
     contract = Contract(
-        seen, scenario.control.tick_s, telemetry.window_s, telemetry.minimum_samples
+        manifest.observation_spec,
+        scenario.control.tick_s,
+        telemetry.window_s,
+        telemetry.minimum_samples,
+        advisor_identity(manifest.advisor),
     )
     return load_artifact(
         folder, public_key=public_key, allow_unsigned=public_key is None, contract=contract

@@ -22,10 +22,10 @@ from ...deploy_bridge.actuators.noop import NoopActuator
 from ...deploy_bridge.audit.journal import Journal, JournalParams
 from ...deploy_bridge.controller import ControllerParams
 from ...deploy_bridge.decision import Content, Decision
-from ...deploy_bridge.incumbent import replica_content
 from ...deploy_bridge.loop import Loop, Parts
 from ...deploy_bridge.metrics.exporter import BridgeMetrics
 from ...deploy_bridge.settings import LEDGER_FILE, LedgerSection
+from ...deploy_bridge.site import replica_content
 from ...deploy_bridge.status import StatusBoard
 from ...deploy_bridge.wiring import recorded_controller
 from ...envs.batch import GatewayBatch
@@ -155,7 +155,6 @@ def _gateway(plan: RehearsalPlan) -> GatewayBatch:
         trial.scenario,
         1,
         reward_fn=default_reward,
-        observation=plan.artifact.manifest.observation_spec,
         split=trial.split,
         episode_ticks=trial.ticks,
         requests=trial.requests,

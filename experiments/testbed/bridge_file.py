@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ...agents.artifact.signing import PUBLIC_KEY_FILE, key_folder
+from ...envs.profiles.profile import profile_ids
 from .cluster_metrics import DEPLOYMENT, NAMESPACE
 from .envoy_config import CLUSTER, CONN_MANAGER
 from .layout import Layout
@@ -55,8 +57,22 @@ def bridge_yaml(plan: Plan, layout: Layout) -> str:
         "envoy_admin": {"url": layout.urls["envoy_admin"]},
         "catalogue": catalogue,
         "nvml": False,
+        "replica": _replica(plan),
         "incumbent": {"controller": "hpa"},
         "serve": {"port": 0},
     }
     head = _HEAD if public_key.is_file() else _HEAD + _NO_KEY
     return head + yaml.safe_dump(content, sort_keys=False)
+
+
+def _replica(plan: Plan) -> dict[str, Any]:
+    """What one emulated replica can do."""
+    profile, params = plan.scenario.profile, plan.params
+    content = {
+        "profile": profile if profile in profile_ids() else str(Path(profile).resolve()),
+        "cold_start_s": params.cold_start_s,
+        "max_num_seqs": params.max_num_seqs,
+        "chunk_tokens": params.chunk_tokens,
+        "kv_capacity_tokens": plan.scenario.kv_capacity_tokens,
+    }
+    return {key: value for key, value in content.items() if value is not None}

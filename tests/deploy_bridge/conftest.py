@@ -11,12 +11,25 @@ from gatepilot.agents.artifact.runtime import ArtifactPolicy
 from gatepilot.deploy_bridge.cli import run
 
 from .kit import FAST, Cli, Gateway, gateway
-from .tiny_artifact import write_artifact
+from .tiny_artifact import ADVISED, write_artifact
 
 
 @pytest.fixture(scope="session")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> ArtifactPolicy:
     return write_artifact(tmp_path_factory.mktemp("sealed") / "artifact")
+
+
+@pytest.fixture(scope="session")
+def advised(tmp_path_factory: pytest.TempPathFactory) -> ArtifactPolicy:
+    """One that is advised by the planner."""
+    return write_artifact(tmp_path_factory.mktemp("advised") / "artifact", contract=ADVISED)
+
+
+@pytest.fixture(params=["policy", "advised"])
+def either(request: pytest.FixtureRequest) -> ArtifactPolicy:
+    """Both, one after the other."""
+    found: ArtifactPolicy = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture

@@ -22,12 +22,13 @@ from gatepilot.deploy_bridge.metrics.catalogue_params import CatalogueParams
 from gatepilot.deploy_bridge.metrics.queries import catalogue
 from gatepilot.deploy_bridge.metrics.source import Problem, Reading, Sample
 from gatepilot.deploy_bridge.proposals import SealedPolicy
+from gatepilot.deploy_bridge.site import policy_advisor
 from gatepilot.envs.schema.fields import FIELDS
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.settings import Limits
 
 from .metrics.peers import Reply, ScriptedServer, said, scripted, vector
-from .tiny_artifact import CONTRACT, TICK_S
+from .tiny_artifact import CONTRACT, SITE, TICK_S
 
 LIMITS = Limits(1, 8)
 START_S = 1_800_000_000.0
@@ -72,7 +73,7 @@ def hpa(limits: Limits = LIMITS, tick_s: float = TICK_S) -> Any:  # noqa: ANN401
 def make_bridge_controller(policy: SealedPolicy, **changes: Any) -> Controller:  # noqa: ANN401
     """A controller as the wiring would make it."""
     params = replace(ControllerParams(LIMITS), **changes)
-    return Controller(params, policy, hpa())
+    return Controller(params, policy, hpa(), policy_advisor(SITE, policy.manifest, "kit"))
 
 
 class Moment(TypedDict):

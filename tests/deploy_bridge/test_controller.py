@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 
 from gatepilot.agents.artifact.manifest import Manifest
 from gatepilot.agents.artifact.runtime import ArtifactPolicy, PolicyOutput
+from gatepilot.agents.baselines.planner.advisor import PlannerAdvisor
+from gatepilot.agents.baselines.planner.planner import PlannerParams
 from gatepilot.deploy_bridge.controller import Controller, ControllerParams
 from gatepilot.deploy_bridge.decision import Decision, Doubt, Proposal, canonical
 from gatepilot.deploy_bridge.guardrails.drift import DriftParams
 from gatepilot.deploy_bridge.metrics.source import Problem, Reading, Sample
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
+from gatepilot.reward.slo import Slo
 
 from .kit import BLIND, LIMITS, VirtualClock, hpa, make_bridge_controller, reading
+from .tiny_artifact import SITE
 
 BUSY: dict[str, Any] = {"request_rate_rps": 300.0, "waiting": 60.0, "kv_usage": 0.9}
 """The tiny policy wants one replica more."""
@@ -49,6 +53,35 @@ class Faulty:
             raise self.does
         assert isinstance(self.does, PolicyOutput)
         return self.does
+
+
+def test_an_advised_policy_follows_its_advisor(advised: ArtifactPolicy) -> None:
+    tokens = {"prompt_token_rate_tps": 20_000.0, "output_token_rate_tps": 4000.0}
+    tokens |= {"prompt_tokens_p50": 800.0, "prompt_tokens_p95": 2500.0, "replicas_ejected": 0.0}
+    for rate, step in ((200.0, 1), (0.5, -1)):
+        values: dict[str, Any] = QUIET | tokens | {"request_rate_rps": rate, "waiting": 0.0}
+        controller = make_bridge_controller(advised, drift=DriftParams(ignore=("error_rate",)))
+        last = ticks(controller, *[reading(**values)] * 30)[-1]
+        assert last.proposal is not None
+        assert last.proposal.replicas == 4 + step
+
+
+@pytest.mark.parametrize(
+    "advisor",
+    [
+        None,
+        PlannerAdvisor(SITE, PlannerParams(reserve=5.0)),
+        PlannerAdvisor(replace(SITE, slo=Slo(latency_limit_s=9.0)), PlannerParams()),
+    ],
+)
+def test_a_policy_is_not_run_with_another_advisor(
+    advised: ArtifactPolicy, policy: ArtifactPolicy, advisor: PlannerAdvisor | None
+) -> None:
+    with pytest.raises(ValueError, match="advisor: the policy was trained with another one"):
+        Controller(ControllerParams(LIMITS), advised, hpa(), advisor)
+    if advisor is not None:
+        with pytest.raises(ValueError, match="trained with another one, or with none"):
+            Controller(ControllerParams(LIMITS), policy, hpa(), advisor)
 
 
 def test_the_third_good_tick_is_the_first_that_counts(policy: ArtifactPolicy) -> None:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from gatepilot.agents.artifact.manifest import Manifest
 from gatepilot.agents.artifact.runtime import ArtifactPolicy, PolicyOutput
-from gatepilot.deploy_bridge.controller import Controller, ControllerParams
+from gatepilot.deploy_bridge.controller import Controller
 from gatepilot.deploy_bridge.decision import Decision, Doubt, canonical
 from gatepilot.deploy_bridge.guardrails.bounds import BoundsParams
 from gatepilot.deploy_bridge.guardrails.freshness import CRITICAL_FIELDS
 from gatepilot.deploy_bridge.metrics.source import Problem, ProblemKind, Reading, Sample
 from gatepilot.envs.schema.fields import FIELDS
 
-from .kit import GOOD_VALUES, LIMITS, VirtualClock, hpa
+from .kit import GOOD_VALUES, LIMITS, VirtualClock, make_bridge_controller
 
 BOUNDS = BoundsParams(min_threshold=0.1, max_threshold=0.8)
 FLOOR, CEILING = BOUNDS.threshold_steps
@@ -30,10 +30,20 @@ NUMBERS = st.one_of(
 )
 
 
+TOKENS = {
+    "replicas_ejected": 0.0,
+    "prompt_token_rate_tps": 20_000.0,
+    "output_token_rate_tps": 4000.0,
+    "prompt_tokens_p50": 800.0,
+    "prompt_tokens_p95": 2500.0,
+}
+"""What an advisor can reckon with."""
+
+
 @st.composite
 def readings(draw: st.DrawFn) -> Reading:
     """Good ones, and ones with gaps, nonsense or doubts."""
-    values = dict(GOOD_VALUES)
+    values = dict(GOOD_VALUES) | TOKENS
     values["replicas_requested"] = float(draw(st.integers(0, 12)))
     values["breaker_threshold"] = draw(st.sampled_from([0.0, 0.05, 0.1, 0.5, 0.8, 0.85, 1.0]))
     if draw(st.booleans()):
@@ -134,10 +144,10 @@ def must_doubt(event: Event) -> bool:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=st.lists(EVENTS, min_size=1, max_size=14), needed=st.integers(1, 4))
-def test_the_promises_hold(policy: ArtifactPolicy, script: list[Event], needed: int) -> None:
-    scripted = Scripted(policy.manifest)
-    params = ControllerParams(LIMITS, good_ticks=needed, bounds=BOUNDS)
-    found = played(Controller(params, scripted, hpa()), scripted, script)
+def test_the_promises_hold(either: ArtifactPolicy, script: list[Event], needed: int) -> None:
+    scripted = Scripted(either.manifest)
+    controller = make_bridge_controller(scripted, good_ticks=needed, bounds=BOUNDS)
+    found = played(controller, scripted, script)
     in_a_row = 0
     for event, one in zip(script, found, strict=True):
         # a blind tick sees, proposes and invents nothing
@@ -177,11 +187,10 @@ def test_the_promises_hold(policy: ArtifactPolicy, script: list[Event], needed: 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=st.lists(EVENTS, min_size=1, max_size=10), cut=st.integers(0, 9))
 def test_replay_from_any_state_gives_the_same_records(
-    policy: ArtifactPolicy, script: list[Event], cut: int
+    either: ArtifactPolicy, script: list[Event], cut: int
 ) -> None:
-    scripted = Scripted(policy.manifest)
-    params = ControllerParams(LIMITS, bounds=BOUNDS)
-    controller = Controller(params, scripted, hpa())
+    scripted = Scripted(either.manifest)
+    controller = make_bridge_controller(scripted, bounds=BOUNDS)
     clock, records, saved = VirtualClock(), [], canonical(controller.saved())
     for seq, event in enumerate(script, start=1):
         if seq == cut:
@@ -190,8 +199,8 @@ def test_replay_from_any_state_gives_the_same_records(
         moment = clock.next(jump_s=event.jump_s, ticks=event.ticks)
         records.append(canonical(controller.tick(event.reading, seq=seq, **moment).content()))
     start = cut - 1 if 1 <= cut <= len(script) else 0
-    again = Scripted(policy.manifest)
-    other = Controller(params, again, hpa())
+    again = Scripted(either.manifest)
+    other = make_bridge_controller(again, bounds=BOUNDS)
     other.restore(json.loads(saved))
     for event, record in zip(script[start:], records[start:], strict=True):
         again.answers.append(event.answer)

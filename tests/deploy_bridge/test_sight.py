@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+from gatepilot.agents.baselines.planner.advisor import PlannerAdvisor
+from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
 from gatepilot.deploy_bridge.sight import Sight, adopted
+from gatepilot.envs.schema.fields import FIELDS
 from gatepilot.envs.schema.observation import ObservationSpec, encode
 from gatepilot.envs.schema.settings import GatewaySettings
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
 from .kit import GOOD_VALUES
+from .tiny_artifact import SITE
 
 SPEC = ObservationSpec("extended", frame_stack=2)
 
@@ -91,6 +97,88 @@ def test_what_is_saved_is_restored_to_the_bit() -> None:
     other.restore(sight.saved())
     np.testing.assert_array_equal(other.history, sight.history)
     assert other.saved() == sight.saved()
+
+
+# --- advice -------------------------------------------------------------------------------------
+
+ADVISED = ObservationSpec("advised")
+FULL = {
+    "replicas_ejected": 0.0,
+    "prompt_token_rate_tps": 20_000.0,
+    "output_token_rate_tps": 4000.0,
+    "prompt_tokens_p50": 800.0,
+    "prompt_tokens_p95": 2500.0,
+}
+
+
+def advised_sight() -> Sight:
+    return Sight(ADVISED, 5.0, PlannerAdvisor(SITE, PlannerParams()))
+
+
+def told(shown: np.ndarray) -> list[float]:
+    """The advice in an observation, and its flags."""
+    found: list[float] = shown[ADVISED.entries.index("ticks_since_change") + 1 :].tolist()
+    return found
+
+
+def test_the_advisor_is_told_of_every_tick_and_of_blind_ones_by_a_row_of_nan() -> None:
+    sight, planner = advised_sight(), Planner(SITE, PlannerParams())
+    rates = [20.0, 40.0, None, None, 30.0, 90.0, None, 10.0]
+    for tick, rate in enumerate(rates):
+        at = None if rate is None else snapshot(request_rate_rps=rate, **FULL)
+        row = np.full(len(FIELDS), np.nan) if at is None else at.to_row()
+        plan = planner.see(row[None])
+        if at is None:
+            sight.blind()
+            continue
+        shown = see(sight, at)
+        assert shown[ADVISED.entries.index("replicas_wanted")] == np.float32(plan.replicas[0] / 32)
+        work = shown[ADVISED.entries.index("work_mean")]
+        assert work == pytest.approx(np.log1p(2 * plan.work_mean[0]) / np.log1p(128), rel=1e-6), (
+            tick
+        )
+
+
+def test_ticks_left_out_are_blind_ones_to_the_advisor_and_a_jump_starts_it_anew() -> None:
+    one, other, fresh = advised_sight(), advised_sight(), advised_sight()
+    at = snapshot(request_rate_rps=60.0, **FULL)
+    for sight in (one, other):
+        sight.pass_time(100.0, 50.0)
+        see(sight, at)
+    one.pass_time(115.0, 65.0)
+    for _ in range(2):
+        other.blind()
+    low = snapshot(request_rate_rps=5.0, **FULL)
+    assert told(see(one, low)) == told(see(other, low))
+    assert told(see(fresh, low)) != told(see(one, low))
+    other.pass_time(1e6, 70.0)
+    assert told(see(other, low)) == told(see(advised_sight(), low))
+
+
+def test_a_gap_of_days_is_over_at_once() -> None:
+    sight = advised_sight()
+    sight.pass_time(100.0, 50.0)
+    see(sight, snapshot(**FULL))
+    (doubt,) = sight.pass_time(100.0 + 5e6, 50.0 + 5e6)
+    assert doubt.kind == "overrun"
+    assert sight.since_change == 999_999
+    assert np.isfinite(see(sight, snapshot(**FULL))).all()
+
+
+@pytest.mark.parametrize("seen", [0, 1, 7])
+def test_an_advised_sight_that_is_restored_goes_on_to_the_bit(seen: int) -> None:
+    sight, other = advised_sight(), advised_sight()
+    see(other, snapshot(request_rate_rps=77.0, **FULL))  # is to be forgotten
+    rng = np.random.default_rng(0)
+    for _ in range(seen):
+        see(sight, snapshot(request_rate_rps=rng.uniform(1, 60), **FULL))
+        sight.blind()
+    content = json.dumps(sight.saved(), allow_nan=False)
+    other.restore(json.loads(content))
+    assert json.dumps(other.saved(), allow_nan=False) == content
+    for rate in rng.uniform(1, 60, 20):
+        at = snapshot(request_rate_rps=rate, **FULL)
+        np.testing.assert_array_equal(see(other, at), see(sight, at))
 
 
 @pytest.mark.parametrize(

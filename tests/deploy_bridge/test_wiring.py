@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,9 +29,10 @@ from gatepilot.deploy_bridge.errors import (
 )
 from gatepilot.deploy_bridge.settings import load_settings
 from gatepilot.deploy_bridge.wiring import Bridge, Head, make_head, recorded_controller
+from gatepilot.envs.profiles.profile import load_profile, profile_content
 
 from .kit import CATALOGUE, Gateway, gateway, write_bridge
-from .tiny_artifact import CONTRACT, write_artifact
+from .tiny_artifact import ADVISED, CONTRACT, PROFILE, write_artifact
 
 FAST = replace(CONTRACT, control_interval_s=0.5)
 
@@ -131,6 +133,81 @@ def test_what_does_not_fit_is_named(folder: Path, changes: dict[str, Any], words
         head(folder, "http://127.0.0.1:1", **changes)
     assert str(caught.value).startswith("bridge.yaml: ")
     assert words in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def advised_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("advised")
+    write_artifact(made / "artifact", contract=replace(ADVISED, control_interval_s=0.5))
+    return made
+
+
+URL = "http://127.0.0.1:1"
+REPLICA = {"profile": PROFILE, "cold_start_s": 20.0}
+
+
+def test_an_advised_artifact_needs_to_know_what_a_replica_can_do(advised_folder: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        head(advised_folder, URL)
+    assert str(caught.value).startswith(
+        "bridge.yaml: replica: missing key: the artifact's policy is advised"
+    )
+    assert len(str(caught.value).splitlines()) == 1
+    made = head(advised_folder, URL, replica=REPLICA)
+    assert not any("replica" in remark for remark in made.remarks)
+    again = recorded_controller(json.loads(json.dumps(made.identity)))
+    assert again.saved() == made.controller.saved()
+
+
+def test_another_replica_than_the_trainings_is_remarked(advised_folder: Path) -> None:
+    profile = "llama-3.1-8b-fp8-l40s-tp1-vllm-kernel"
+    made = head(advised_folder, URL, replica=REPLICA | {"profile": profile, "max_num_seqs": 64})
+    remark = made.remarks[-1]
+    assert remark.startswith("replica is not the training's in step.base_s, ")
+    assert "max_num_seqs" in remark
+    assert "cold_start_s" not in remark
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"replica": {"profile": "gpt"}}, "replica.profile: gpt: unknown profile"),
+        ({"replica": {"cold_start_s": 3.0}}, "replica.profile: missing key"),
+        ({"replica": {"profile": PROFILE, "chunks": 3}}, "replica.chunks: unknown key"),
+        ({"incumbent": {"replica": REPLICA}}, "incumbent.replica: unknown key"),
+        ({"incumbent": {"controller": "planner"}}, "replica: planner needs to know what a replica"),
+        (
+            {"replica": REPLICA, "incumbent": {"controller": "planner", "params": {"planer": {}}}},
+            "incumbent.params.planer: unknown key",
+        ),
+        (
+            {
+                "replica": REPLICA,
+                "incumbent": {"controller": "planner", "params": {"planner": {"error": 1.0}}},
+            },
+            "incumbent.params.planner.error: unknown key",
+        ),
+    ],
+)
+def test_what_is_wrong_about_a_replica_is_named(
+    folder: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        head(folder, URL, **changes)
+    assert str(caught.value).startswith(f"bridge.yaml: {words}")
+
+
+def test_a_profile_of_ones_own_lies_relative_to_the_file(folder: Path) -> None:
+    content = profile_content(PROFILE)
+    (folder / "own.json").write_text(json.dumps(content))
+    made = head(folder, URL, replica={"profile": "own.json"})
+    assert made.identity["replica"]["step"] == asdict(load_profile(PROFILE).step)
+
+
+def test_an_incumbent_that_plans_is_told_the_same(advised_folder: Path) -> None:
+    made = head(advised_folder, URL, replica=REPLICA, incumbent={"controller": "planner"})
+    again = recorded_controller(json.loads(json.dumps(made.identity)))
+    assert again.saved() == made.controller.saved()
 
 
 def test_a_refused_artifact_is_the_artifacts_own_error(tmp_path: Path) -> None:

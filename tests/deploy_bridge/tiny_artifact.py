@@ -2,13 +2,15 @@
 
 The base install has onnxruntime but neither torch nor onnx, and the bridge's tests must run there.
 The policy reads three entries: it scales up on a high request rate, down on a low one, and raises
-the threshold with the error rate.
+the threshold with the error rate. An advised one follows the gap that its advisor sees instead of
+the rate.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -36,11 +38,31 @@ from gatepilot.agents.artifact.manifest import (
 )
 from gatepilot.agents.artifact.runtime import ArtifactPolicy, load_artifact
 from gatepilot.agents.artifact.session import open_session
+from gatepilot.agents.baselines.planner.advisor import advisor_identity
+from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.site import ReplicaSpec, Site
+from gatepilot.envs.profiles.profile import load_profile
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
+from gatepilot.envs.schema.settings import Limits
 
 TICK_S = 5.0
 CONTRACT = Contract(ObservationSpec("extended"), control_interval_s=TICK_S, window_s=60.0)
+ADVISED = Contract(
+    ObservationSpec("advised"), TICK_S, 60.0, advisor=advisor_identity(PlannerParams())
+)
+"""What is shown to a policy that is advised."""
+PROFILE = "llama-3.1-8b-bf16-l40s-tp1-vllm-kernel"
+SITE = Site(
+    Limits(1, 8),
+    TICK_S,
+    replica=ReplicaSpec(
+        load_profile(PROFILE).step,
+        cold_start_s=20.0,
+        kv_capacity_tokens=load_profile(PROFILE).kv_capacity_tokens,
+    ),
+)
+"""Where advised policies were "trained"."""
 OPSET = 17
 FLOAT, INT64 = 1, 7
 
@@ -78,6 +100,7 @@ def write_artifact(
         actions=action_table(),
         normaliser=Normaliser((0.0,) * len(entries), (1.0,) * len(entries), 10.0),
         limits=ReplicaLimits(1, 8),
+        advised_site=asdict(SITE) if spec.is_advised else None,
         features=tuple(
             Feature(name, *ranges[name], quantiles=tuple(np.linspace(*ranges[name], 7).tolist()))
             for name in entries
@@ -113,7 +136,8 @@ def write_artifact(
 def _layer(entries: tuple[str, ...]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     weights = np.zeros((len(entries), 6), np.float32)
     bias = np.array([0.55, 0.5, -0.4, -0.5, 0.6, -0.5], np.float32)
-    weights[entries.index("request_rate_rps")] = [-1.7, 0.1, 2.3, 0.0, 0.0, 0.0]
+    drive = "replicas_gap" if "replicas_gap" in entries else "request_rate_rps"
+    weights[entries.index(drive)] = [-1.7, 0.1, 2.3, 0.0, 0.0, 0.0]
     weights[entries.index("error_rate")] = [-0.3, 0.0, 0.7, -1.1, 0.0, 2.9]
     weights[entries.index("kv_usage")] = [0.0, 0.0, 0.9, 1.3, 0.0, -0.7]
     return weights, bias

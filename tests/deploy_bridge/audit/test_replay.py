@@ -24,6 +24,12 @@ from ..kit import BLIND, VirtualClock, make_bridge_controller, reading
 from ..tiny_artifact import CONTRACT, write_artifact
 from .ledger_kit import KEPT, Writer, forged, journal, verified
 
+TOKENS: dict[str, Any] = {
+    "prompt_token_rate_tps": 20_000.0,
+    "output_token_rate_tps": 4000.0,
+    "prompt_tokens_p50": 800.0,
+    "prompt_tokens_p95": 2500.0,
+}
 RATES = [3.0, 20.0, 20.0, 300.0, 300.0, 300.0, 40.0, 2.0, 0.1, 0.1, 0.1, 9.0, 700.0, 700.0]
 
 
@@ -35,7 +41,9 @@ def recorded(path: Path, policy: ArtifactPolicy, *, params: JournalParams = KEPT
         for tick, rate in enumerate(RATES):
             moment = clock.next(jump_s=99.0 if tick == 10 else 0.0)
             seq, troubles = book.begin(controller.saved, moment["now_s"])
-            seen = BLIND if tick == 4 else reading(request_rate_rps=rate, waiting=rate / 3)
+            seen = (
+                BLIND if tick == 4 else reading(request_rate_rps=rate, waiting=rate / 3, **TOKENS)
+            )
             assert book.record(controller.tick(seen, seq=seq, troubles=troubles, **moment)) is None
         book.close("done", clock.now_s)
 
@@ -48,28 +56,28 @@ def replayed(path: Path, policy: ArtifactPolicy) -> ReplayReport:
     return replay(LedgerReader(path).verified(), make)
 
 
-def test_every_decision_comes_out_again(policy: ArtifactPolicy, tmp_path: Path) -> None:
+def test_every_decision_comes_out_again(either: ArtifactPolicy, tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    recorded(path, policy)
-    report = replayed(path, policy)
+    recorded(path, either)
+    report = replayed(path, either)
     assert report.is_identical
     assert (report.ticks, report.boots, report.gaps) == (2 * len(RATES), 2, 0)
     assert (report.first_seq, report.last_seq) == (1, report.records)
     assert report.head_hash == verified(path)[-1].hash.hex()
 
 
-def test_behind_a_cut_it_starts_at_the_checkpoint(policy: ArtifactPolicy, tmp_path: Path) -> None:
+def test_behind_a_cut_it_starts_at_the_checkpoint(either: ArtifactPolicy, tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    recorded(path, policy, params=JournalParams(1e9, 8, 5))
-    report = replayed(path, policy)
+    recorded(path, either, params=JournalParams(1e9, 8, 5))
+    report = replayed(path, either)
     assert report.first_seq > 10
     assert report.is_identical
     assert report.ticks > 5
 
 
-def test_behind_a_gap_it_goes_on(policy: ArtifactPolicy, tmp_path: Path) -> None:
+def test_behind_a_gap_it_goes_on(either: ArtifactPolicy, tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    writer = Writer(policy, journal(path))
+    writer = Writer(either, journal(path))
     for tick in range(12):
         if tick in (3, 4, 9):  # decided, not recorded
             moment = writer.clock.next()
@@ -78,7 +86,7 @@ def test_behind_a_gap_it_goes_on(policy: ArtifactPolicy, tmp_path: Path) -> None
         else:
             writer.tick()
     writer.book.close("done", 0.0)
-    report = replayed(path, policy)
+    report = replayed(path, either)
     assert report.is_identical
     assert (report.gaps, report.lost_ticks, report.ticks) == (2, 3, 9)
 
@@ -148,6 +156,21 @@ def test_a_forged_input_changes_what_follows(policy: ArtifactPolicy, tmp_path: P
     assert "observation_sha256" in found[0].keys
 
 
+def test_the_advisors_memory_is_part_of_what_is_compared(
+    advised: ArtifactPolicy, tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    recorded(path, advised, params=JournalParams(1e9, 100, 5))
+    start = next(one for one in verified(path) if one.kind == "checkpoint")
+    state = start.content["state"]
+    sight = state["sight"]
+    memory = sight["advisor"] | {"mean": [9.0]}
+    rewritten(path, start.seq, {"state": state | {"sight": sight | {"advisor": memory}}})
+    first, *others = replayed(path, advised).differences
+    assert (first.seq, first.keys) == (start.seq, ("state",))
+    assert "observation_sha256" in others[0].keys
+
+
 def test_another_artifact_cannot_stand_in(policy: ArtifactPolicy, tmp_path: Path) -> None:
     other = write_artifact(tmp_path / "other", features={"waiting": (0.0, 0.5)})
     identity = {
@@ -160,6 +183,7 @@ def test_another_artifact_cannot_stand_in(policy: ArtifactPolicy, tmp_path: Path
             "lifecycle": "SHADOW",
         },
         "incumbent": {"controller": "hpa", "params": {}, "seed": 0},
+        "replica": None,
     }
     assert recorded_controller(json.loads(json.dumps(identity))).tick_s == 5.0
     with pytest.raises(ArtifactError, match=f"is {other.digest[:12]}, but {policy.digest[:12]}"):

@@ -12,7 +12,7 @@ from gatepilot.experiments.rehearsal.faults import Blackout
 from gatepilot.experiments.rehearsal.plan import RehearsalPlan
 from gatepilot.experiments.rehearsal.rehearsal import Rehearsal, rehearse
 
-from .rehearsal_kit import Quiet, make_plan, write_fitting, write_wave
+from .rehearsal_kit import Quiet, advised_contract, make_plan, write_fitting, write_wave
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +23,14 @@ def wave(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def artifact(wave: Path) -> ArtifactPolicy:
     return write_fitting(wave.with_name("artifact"), load_scenario(wave))
+
+
+@pytest.fixture(scope="session")
+def advised(wave: Path) -> RehearsalPlan:
+    """With a policy that is advised by the planner."""
+    scenario = load_scenario(wave)
+    contract = advised_contract(scenario)
+    return make_plan(wave, write_fitting(wave.with_name("advised"), scenario, contract))
 
 
 @pytest.fixture(scope="session")

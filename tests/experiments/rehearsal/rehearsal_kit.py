@@ -10,6 +10,8 @@ from typing import Any
 from gatepilot.agents.artifact.layout import MANIFEST_FILE
 from gatepilot.agents.artifact.manifest import canonical, parse_manifest
 from gatepilot.agents.artifact.runtime import ArtifactPolicy
+from gatepilot.agents.baselines.planner.advisor import advisor_identity
+from gatepilot.agents.baselines.planner.planner import PlannerParams
 from gatepilot.agents.evaluation import Progress, no_progress
 from gatepilot.envs.scenario import Scenario, load_scenario
 from gatepilot.envs.schema.fingerprint import Contract
@@ -61,9 +63,22 @@ def contract_of(scenario: Scenario, **changes: Any) -> Contract:  # noqa: ANN401
     return replace(contract, **changes)
 
 
-def write_fitting(folder: Path, scenario: Scenario, **changes: Any) -> ArtifactPolicy:  # noqa: ANN401
+def advised_contract(scenario: Scenario) -> Contract:
+    return contract_of(
+        scenario,
+        observation=ObservationSpec("advised"),
+        advisor=advisor_identity(PlannerParams()),
+    )
+
+
+def write_fitting(
+    folder: Path,
+    scenario: Scenario,
+    contract: Contract | None = None,
+    **changes: Any,  # noqa: ANN401
+) -> ArtifactPolicy:
     """An artifact that was "trained" on the scenario."""
-    made = write_artifact(folder, contract=contract_of(scenario), **changes)
+    made = write_artifact(folder, contract=contract or contract_of(scenario), **changes)
     manifest = parse_manifest((folder / MANIFEST_FILE).read_bytes())
     origin = replace(manifest.origin, scenario=scenario.name, scenario_yaml=to_yaml(scenario))
     (folder / MANIFEST_FILE).write_bytes(canonical(replace(manifest, origin=origin)))

@@ -1,5 +1,7 @@
 """Which window is played, which artifact fits, which faults there are, who drives."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +9,11 @@ import pytest
 import yaml
 
 from gatepilot.agents.artifact.errors import ArtifactError, FingerprintMismatchError
+from gatepilot.agents.artifact.layout import MANIFEST_FILE
+from gatepilot.agents.artifact.manifest import canonical, canonical_json, parse_manifest
 from gatepilot.agents.artifact.runtime import ArtifactPolicy
 from gatepilot.agents.baselines.hpa import HpaParams, MetricTarget
+from gatepilot.agents.baselines.planner.planner import PlannerParams
 from gatepilot.agents.baselines.registry import ControllerError
 from gatepilot.deploy_bridge.errors import SettingsError
 from gatepilot.deploy_bridge.metrics.source import Reading
@@ -25,7 +30,7 @@ from gatepilot.experiments.rehearsal.plan import (
 )
 
 from ...deploy_bridge.tiny_artifact import write_artifact
-from .rehearsal_kit import QUICK_HPA, contract_of
+from .rehearsal_kit import QUICK_HPA, advised_contract, contract_of
 
 
 def evenly(rates: list[float], part_s: float = 300.0) -> Requests:
@@ -65,6 +70,23 @@ def test_an_artifact_of_another_contract_is_refused(wave: Path, tmp_path: Path) 
         write_artifact(tmp_path / "other", contract=contract_of(scenario, **changes))
         with pytest.raises(FingerprintMismatchError, match="trained under contract"):
             load_for(scenario, tmp_path / "other", None)
+
+
+def test_an_advised_artifact_fits_wherever_its_advisor_does(wave: Path, tmp_path: Path) -> None:
+    scenario = load_scenario(wave)
+    write_artifact(tmp_path / "advised", contract=advised_contract(scenario))
+    larger = replace(scenario, cluster=replace(scenario.cluster, max_replicas=9))
+    for place in (scenario, larger):
+        assert load_for(place, tmp_path / "advised", None).manifest.advisor == PlannerParams()
+    manifest = parse_manifest((tmp_path / "advised" / MANIFEST_FILE).read_bytes())
+    content = json.loads(canonical(manifest))
+    content["contract"]["advice"]["advisor"]["version"] = 99
+    (tmp_path / "advised" / MANIFEST_FILE).write_bytes(canonical_json(content))
+    with pytest.raises(
+        FingerprintMismatchError, match=r"advised: .* advisor planner 99"
+    ) as refused:
+        load_for(scenario, tmp_path / "advised", None)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_no_artifact_is_one_line(wave: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gatepilot.agents.artifact.runtime import ArtifactPolicy
+from gatepilot.agents.baselines.planner.advisor import site_advisor
 from gatepilot.agents.evaluation import ControllerDecider, play_controllers
 from gatepilot.envs.batch import GatewayBatch
 from gatepilot.envs.schema.fields import FIELD_INDEX, FIELDS
@@ -18,12 +19,12 @@ from gatepilot.experiments.rehearsal.clock import START_S
 from gatepilot.experiments.rehearsal.errors import RehearsalError
 from gatepilot.experiments.rehearsal.faults import Blackout
 from gatepilot.experiments.rehearsal.plan import RehearsalPlan
-from gatepilot.experiments.rehearsal.rehearsal import Rehearsal
+from gatepilot.experiments.rehearsal.rehearsal import Rehearsal, rehearse
 from gatepilot.experiments.rehearsal.shadow import Shadow, watch
 from gatepilot.experiments.rehearsal.source import SimulatedSource
 from gatepilot.reward.documented import default_reward
 
-from .rehearsal_kit import TICKS, make_plan
+from .rehearsal_kit import TICKS, Quiet, make_plan
 
 
 def quietly(plan: RehearsalPlan, folder: Path) -> Shadow:
@@ -31,10 +32,13 @@ def quietly(plan: RehearsalPlan, folder: Path) -> Shadow:
 
 
 def gateway(plan: RehearsalPlan) -> GatewayBatch:
+    manifest = plan.artifact.manifest
     return GatewayBatch(
         plan.trial.scenario,
         1,
         reward_fn=default_reward,
+        observation=manifest.observation_spec,
+        advisor=site_advisor(plan.trial.site, 1, manifest.advisor),
         split=plan.trial.split,
         episode_ticks=plan.trial.ticks,
         requests=plan.trial.requests,
@@ -52,9 +56,11 @@ def replayed(*arguments: str | Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("which", ["plan", "advised"])
 def test_the_policy_is_shown_what_it_is_shown_in_training(
-    plan: RehearsalPlan, tmp_path: Path
+    which: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    plan: RehearsalPlan = request.getfixturevalue(which)
     shadow = quietly(plan, tmp_path)
     batch = gateway(plan)
     window = plan.window
@@ -114,6 +120,17 @@ def test_another_process_recomputes_every_decision(rehearsal: Rehearsal) -> None
     assert found["ticks"] == TICKS
     assert found["head_hash"] == rehearsal.shadow.head
     assert found["last_seq"] == rehearsal.shadow.records
+
+
+def test_an_advised_rehearsal_is_recomputed_and_played_alone(
+    advised: RehearsalPlan, tmp_path: Path
+) -> None:
+    held = rehearse(advised, tmp_path, Quiet())
+    assert len(held.counterfactual.episodes) == 2
+    code, out, err = replayed(held.shadow.ledger, "--json")
+    assert code == 0, err
+    assert json.loads(out)["identical"]
+    assert json.loads(out)["ticks"] == TICKS
 
 
 def test_a_changed_byte_of_the_ledger_is_found(rehearsal: Rehearsal, tmp_path: Path) -> None:

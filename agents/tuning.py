@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 import optuna
 from optuna.samplers import TPESampler
-from optuna.storages import InMemoryStorage, JournalStorage
+from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
@@ -62,6 +62,10 @@ _SOURCES: Final = (
     "agents/windows.py",
 )
 """Code that a result depends on."""
+
+
+class StudyError(ValueError):
+    """A kept study that cannot be read: one line."""
 
 
 class Reporter(Protocol):
@@ -164,11 +168,12 @@ def tune(name: str, trials: TuningTrials, *, studies_dir: Path | None, reporter:
     study = _study(name, trials, studies_dir)
     played = _complete(study)
     judged: list[float] | None = study.user_attrs.get(_JUDGED)
-    windows = (TRIALS - len(played)) * len(train.windows)
+    left = 0 if len(played) >= TRIALS else TRIALS - _whole_batches(played)
+    windows = left * len(train.windows)
     windows += 0 if judged else len(train.windows) + 2 * len(validation.windows)
     progress = reporter.start(f"tuning {name}", windows * train.ticks)
     while len(played) < TRIALS:
-        _next_batch(study, name, train, len(played), progress)
+        study.add_trials(_next_batch(played, name, train, progress))
         played = _complete(study)
     best = max(played, key=lambda trial: (trial.value or 0.0, -trial.number))
     found = _suggested(name, FixedTrial(best.params), train)
@@ -191,17 +196,28 @@ def tune(name: str, trials: TuningTrials, *, studies_dir: Path | None, reporter:
 
 
 def _next_batch(
-    study: optuna.Study, name: str, train: Trial, done: int, progress: Progress
-) -> None:
-    """Plays the next sets.
+    played: Sequence[FrozenTrial], name: str, train: Trial, progress: Progress
+) -> list[FrozenTrial]:
+    """Plays the next sets and returns those that are new.
 
-    The draw hangs on how many are done, so an interrupted study goes on as one that was not.
+    The draw hangs on whole batches, so an interrupted study goes on as one that was not: of a batch
+    that is kept in part, the same sets are drawn again and the rest is added. Drawing happens in
+    memory, where a set is kept whole: each line of a journal is written for good before the next.
     """
-    study.sampler = TPESampler(seed=TUNING_SEED + done, n_startup_trials=BATCH)
+    done = _whole_batches(played)
+    sampler = TPESampler(seed=TUNING_SEED + done, n_startup_trials=BATCH)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.add_trials(played[:done])
     asked = [study.ask() for _ in range(min(BATCH, TRIALS - done))]
     choices = [_suggested(name, trial, train) for trial in asked]
     for trial, score in zip(asked, _scores(train, choices, progress), strict=True):
         study.tell(trial, score)
+    return _complete(study)[len(played) :]
+
+
+def _whole_batches(played: Sequence[FrozenTrial]) -> int:
+    """How many of the sets that are kept belong to whole batches."""
+    return len(played) // BATCH * BATCH
 
 
 def _suggested(name: str, suggest: Suggest, trial: Trial) -> Choice:
@@ -240,19 +256,27 @@ def _made(choice: Choice, trial: Trial, window: Window) -> Controller:
 
 
 def _study(name: str, trials: TuningTrials, studies_dir: Path | None) -> optuna.Study:
-    """The study of a controller under these trials; one that was interrupted goes on."""
+    """The study of a controller under these trials; one that was interrupted goes on.
+
+    Raises:
+        StudyError: Its file is damaged.
+    """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage: InMemoryStorage | JournalStorage = InMemoryStorage()
-    if studies_dir is not None:
-        folder = studies_dir / trials.train.scenario.name
-        folder.mkdir(parents=True, exist_ok=True)
-        storage = JournalStorage(JournalFileBackend(str(folder / f"{name}.journal")))
-    study = optuna.create_study(
-        study_name=_key(name, trials), storage=storage, direction="maximize", load_if_exists=True
-    )
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        study.tell(trial.number, state=TrialState.FAIL)
-    return study
+    key = _key(name, trials)
+    if studies_dir is None:
+        return optuna.create_study(study_name=key, direction="maximize")
+    folder = studies_dir / trials.train.scenario.name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.journal"
+    try:
+        return optuna.create_study(
+            study_name=key,
+            storage=JournalStorage(JournalFileBackend(str(path))),
+            direction="maximize",
+            load_if_exists=True,
+        )
+    except (KeyError, ValueError) as error:
+        raise StudyError(f"{path}: is damaged, remove it ({error})") from error
 
 
 def _complete(study: optuna.Study) -> list[FrozenTrial]:

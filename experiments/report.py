@@ -15,7 +15,7 @@ from .page import Picture, filled
 from .results import Pair, Summary, matrix
 from .study import Study
 from .timeline import telling_windows, timeline_plot
-from .wording import short, verdict_line
+from .wording import short, ticks_in_words, verdict_line
 
 if TYPE_CHECKING:
     from .rehearsal.section import Section
@@ -58,6 +58,7 @@ def render(study: Study, rehearsal: Section | None = None) -> str:
         ],
         "colors": colors,
         "provenance": results.provenance,
+        "ticks": ticks_in_words(trial for trial in study.trials if trial.windows),
         "limits": default_reward.slo,
         "rehearsal": rehearsal,
     }

@@ -16,7 +16,7 @@ from ..agents.trial import TrialPlan
 from .drawing import Drawing
 from .results import Summary
 from .study import Study
-from .wording import counted, short, spanned, verdict_line
+from .wording import counted, short, spanned, ticks_in_words, verdict_line
 
 TABLE_WIDTH: Final = 120
 """Characters a table takes; a narrower terminal wraps its lines."""
@@ -82,7 +82,8 @@ def print_study(study: Study) -> None:
             rows = results.by_scenario[trial.scenario.name]
             console.print(_table(f"{trial.scenario.name}: {described(trial)}", rows))
     if len(results.by_scenario) > 1:
-        console.print(_table("all scenarios together", results.summary))
+        played = ticks_in_words(trial for trial in study.trials if trial.windows)
+        console.print(_table(f"all scenarios together: {played}", results.summary))
     for row in results.summary:
         for scenario, settings in row.settings.items():
             console.print(f"{short(row.policy)} on {scenario}: {json.dumps(settings)}")

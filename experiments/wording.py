@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ..agents.statistics import MIN_BLOCKS, Interval
+from ..agents.trial import TrialPlan
 from .results import Pair
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -19,6 +21,16 @@ def short(policy: str) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 window`, `2 windows`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ticks_in_words(trials: Iterable[TrialPlan]) -> str:
+    """Number and length of the ticks of some scenarios: `120 or 240 ticks of 15 s`."""
+    found = list(trials)
+    if not found:
+        return "not a single tick"
+    counts = " or ".join(str(count) for count in sorted({trial.ticks for trial in found}))
+    lengths = " or ".join(f"{length:g}" for length in sorted({trial.tick_s for trial in found}))
+    return f"{counts} ticks of {lengths} s"
 
 
 def signed(value: float) -> str:

@@ -14,6 +14,7 @@ from ..places import Places
 from ..results import Results, episode_dict
 from ..scenario_choice import Overrides, named_scenarios
 from ..study import Grid, StudyPlan
+from ..wording import ticks_in_words
 from .spec import LeaderboardSpec
 from .standings import Standing, Standings, standings_of, steps_of
 from .sweep import Sweep, sweeps_of
@@ -49,7 +50,7 @@ class Board:
     @property
     def ticks(self) -> str:
         """How long a tick is, in words: it stands over every table."""
-        return described_ticks(self.trials)
+        return ticks_in_words(self.trials)
 
     @cached_property
     def digests(self) -> dict[str, Any]:
@@ -132,16 +133,6 @@ def study_plan(spec: LeaderboardSpec, places: Places, workers: int | None) -> St
         seed=spec.seed,
         workers=workers,
     )
-
-
-def described_ticks(trials: Sequence[TrialPlan]) -> str:
-    """Length of a tick and number of ticks in words, of one scenario or several."""
-    if not trials:
-        return "not a single tick"
-    lengths = sorted({trial.tick_s for trial in trials})
-    counts = sorted({trial.ticks for trial in trials})
-    seconds = " or ".join(f"{length:g}" for length in lengths)
-    return f"{' or '.join(map(str, counts))} ticks of {seconds} s"
 
 
 def _rows(table: Sequence[Standing]) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from ..files import replacing, writing
 from ..tables import write_table
-from ..wording import short, signed, spanned
-from .board import Board, described_ticks
+from ..wording import short, signed, spanned, ticks_in_words
+from .board import Board
 from .standings import Standing
 
 BOARD_FILE: Final = "leaderboard.json"
@@ -55,9 +55,11 @@ def write_board(board: Board, folder: Path, run: dict[str, Any]) -> None:
         with replacing(folder / name) as temporary:
             text = json.dumps(content, indent=1, allow_nan=False)
             temporary.write_text(text + "\n", encoding="utf-8")
-    write_table(_columns(board.standings.suite), folder / TABLE_FILE)
-    for name, rows in board.standings.scenarios.items():
-        write_table(_columns(rows), scenarios / f"{name}.csv")
+    write_table(_columns(board.standings.suite, board.ticks), folder / TABLE_FILE)
+    for trial in board.trials:
+        name = trial.scenario.name
+        rows = board.standings.scenarios[name]
+        write_table(_columns(rows, ticks_in_words([trial])), scenarios / f"{name}.csv")
     board.results.write(folder / EPISODES_FILE)
 
 
@@ -68,7 +70,7 @@ def print_board(board: Board) -> None:
     spec, digests = board.spec, board.digests
     console.print(
         _table(
-            f"{spec.name}: {len(board.trials)} scenarios, {described_ticks(board.trials)}; "
+            f"{spec.name}: {len(board.trials)} scenarios, {board.ticks}; "
             f"gap to {spec.bound}, 100 % is {spec.floor}; won, lost and open are scenarios",
             sorted(board.standings.suite, key=lambda row: -row.return_mean),
             spec.against,
@@ -108,9 +110,9 @@ def _table(title: str, rows: Sequence[Standing], rival: str) -> Table:
     return table
 
 
-def _columns(rows: Sequence[Standing]) -> pa.Table:
+def _columns(rows: Sequence[Standing], ticks: str) -> pa.Table:
     """Standings as a flat table; an interval becomes two columns."""
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {"ticks": [ticks] * len(rows)}
     for field in fields(Standing):
         values = [asdict(row)[field.name] for row in rows]
         if field.name.endswith("_ci95"):

@@ -19,6 +19,7 @@ from gatepilot.agents.evaluation import Progress, play_controllers
 from gatepilot.agents.policy import Controller
 from gatepilot.agents.trial import Trial
 from gatepilot.agents.tuning import (
+    StudyError,
     Tuned,
     TuningTrials,
     is_tunable,
@@ -197,10 +198,32 @@ def test_an_interrupted_study_goes_on_as_one_that_was_not(
     assert found == whole
     assert journal.asked[0][1] == journal.done
     (study,) = studies(tmp_path, "hpa")
-    states = [trial.state for trial in study.trials]
-    assert states.count(TrialState.COMPLETE) == 12
-    assert states.count(TrialState.FAIL) == 4
+    assert [trial.state for trial in study.trials] == [TrialState.COMPLETE] * 12
     assert isinstance(found.choice.params, HpaParams)
+
+
+@pytest.mark.parametrize("kept", [1, 4, 7, 11])
+def test_a_study_that_was_killed_in_the_middle_of_a_batch_goes_on_the_same(
+    trials: TuningTrials, tmp_path: Path, kept: int
+) -> None:
+    whole = tuned("hpa", trials, tmp_path / "whole")
+    (path,) = (tmp_path / "whole").rglob("*.journal")
+    lines = path.read_text().splitlines(keepends=True)
+    cut = tmp_path / "cut" / path.relative_to(tmp_path / "whole")
+    cut.parent.mkdir(parents=True)
+    cut.write_text("".join(lines[: 1 + kept]))  # the first line makes the study
+    assert tuned("hpa", trials, tmp_path / "cut") == whole
+    first, again = (studies(tmp_path / name, "hpa")[0].trials for name in ("whole", "cut"))
+    assert [t.params for t in again] == [t.params for t in first]
+    assert [t.value for t in again] == [t.value for t in first]
+
+
+def test_a_damaged_study_is_named(trials: TuningTrials, tmp_path: Path) -> None:
+    tuned("fixed", trials, tmp_path)
+    (path,) = tmp_path.rglob("*.journal")
+    path.write_text("{\n" + path.read_text())
+    with pytest.raises(StudyError, match=r"fixed\.journal: is damaged, remove it"):
+        tuned("fixed", trials, tmp_path)
 
 
 def test_results_are_kept_apart_by_all_that_they_depend_on(

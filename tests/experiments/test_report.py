@@ -93,6 +93,7 @@ def test_figures_verdicts_and_provenance_are_in_it(study: Study, page: Collector
         assert verdict_line(pair) in text
     for fact in (
         "8 windows of 60 ticks of 15 s",
+        "60 ticks of 15 s. Returns are",
         "Note: the trace is not here",
         "gatepilot evaluate <x>",
         '"replicas": 8',

@@ -86,6 +86,9 @@ def test_every_table_is_written_and_hashed(cli: Cli, spec: Path) -> None:
         assert row["return_mean"] == printed["return_mean"] == pytest.approx(np.mean(mine))
         assert row["return_ci95_low"] == printed["return_ci95"][0]
     assert [row["policy"] for row in rows] == list(POLICIES)
+    for table in (board / "leaderboard.csv", *(board / "scenarios").glob("*.csv")):
+        ticks = {row["ticks"] for row in pyarrow.csv.read_csv(table).to_pylist()}
+        assert ticks == {"5 ticks of 15 s"}
     assert found["sweep"][0]["cold_start_s"] == [20.0, 60.0]
 
 

@@ -27,7 +27,7 @@ from gatepilot.agents.statistics import Values, compare
 from gatepilot.agents.trial import Trial, prepare_trial
 from gatepilot.agents.tuning import SilentReporter
 from gatepilot.envs.scenario import load_scenario
-from gatepilot.experiments.jobs import SilentWatcher
+from gatepilot.experiments.job_watcher import SilentWatcher
 from gatepilot.experiments.places import CELLS_DIR, STUDIES_DIR, Places
 from gatepilot.experiments.study import StudyPlan, prepare_study, run_study
 from gatepilot.experiments.suites import suite

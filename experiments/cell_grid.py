@@ -16,7 +16,8 @@ from ..agents.tuning import is_tunable
 from .cell_checks import CellError
 from .cell_job import CellJob
 from .cells import FORMAT, Cell, CellKey, CellStore
-from .jobs import Watcher, run_jobs
+from .job_watcher import Watcher
+from .jobs import run_jobs
 from .named_contestants import weights_of
 from .places import Places
 from .provenance import usable_cpus

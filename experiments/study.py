@@ -14,7 +14,7 @@ from ..envs.scenario import Scenario, is_shipped
 from .cell_checks import CellError
 from .cell_grid import Entry, entry, filled
 from .cells import Cell, CellKey, CellStore
-from .jobs import Watcher
+from .job_watcher import Watcher
 from .named_contestants import named_contestant
 from .places import Places
 from .results import GatedOut, Results, pair_up, summarise

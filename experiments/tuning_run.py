@@ -10,7 +10,8 @@ from ..agents.digests import scenario_digest, traffic_of
 from ..agents.scenario_site import scenario_site
 from ..agents.tuning import is_tunable, tunable_names
 from ..envs.scenario import Scenario
-from .jobs import Watcher, run_jobs
+from .job_watcher import Watcher
+from .jobs import run_jobs
 from .places import Places
 from .shipped_settings import (
     FORMAT,

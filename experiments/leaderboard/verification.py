@@ -11,7 +11,8 @@ from typing import Final
 from ..cell_grid import Entry, sensible_workers
 from ..cell_job import CellJob
 from ..cells import CellStore
-from ..jobs import Watcher, run_jobs
+from ..job_watcher import Watcher
+from ..jobs import run_jobs
 from ..places import Places
 
 _SHARE: Final = 20

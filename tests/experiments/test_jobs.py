@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from gatepilot.experiments.job_progress import JobsProgress
+from gatepilot.experiments.job_watcher import SilentWatcher
 from gatepilot.experiments.jobs import (
     JobFailedError,
     JobRefusedError,
-    SilentWatcher,
     run_jobs,
 )
 
@@ -70,7 +70,8 @@ MAIN = """
 import sys
 from pathlib import Path
 
-from gatepilot.experiments.jobs import SilentWatcher, run_jobs
+from gatepilot.experiments.job_watcher import SilentWatcher
+from gatepilot.experiments.jobs import run_jobs
 from jobs_of_a_test import Sample
 
 if __name__ == "__main__":

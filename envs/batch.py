@@ -301,6 +301,41 @@ class GatewayBatch:
         }
         return self._advance(bounded, steps, limits, np.sign(asked - self.replicas), clamped)
 
+    def branch(
+        self,
+        sources: NDArray[np.int64],
+        targets: NDArray[np.int64],
+        origin: GatewayBatch | None = None,
+    ) -> None:
+        """Makes gateway `targets[k]` what gateway `sources[k]` is, `(k,)` each, to the bit.
+
+        Both then go on alike under the same actions, chance included.
+
+        Args:
+            sources: Which gateways are copied; one may be so often.
+            targets: Over which they are laid.
+            origin: Whose gateways the sources are; `None`: this batch's.
+
+        Raises:
+            ValueError: A target is named twice or is a source too, or `origin` is another plant.
+            NotResetError: A source has had no reset yet.
+        """
+        there = self if origin is None else origin
+        there._refuse_never_reset(sources)  # noqa: SLF001  # of the same class
+        self._engine.branch(sources, targets, None if origin is None else origin._engine)  # noqa: SLF001
+        for name in ("replicas", "threshold_steps", "_ticks", "_since_change", "_history"):
+            getattr(self, name)[targets] = getattr(there, name)[sources]
+        self._counters = self._engine.counters
+
+    @property
+    def ready_in_s(self) -> NDArray[np.float64]:
+        """`(n, R)` s: how long until a replica takes requests; 0: it does, infinite: never."""
+        return self._engine.ready_in_s
+
+    def fingerprint(self, gateway: int) -> bytes:
+        """A hash of a gateway's state but for its threshold: equal ones go on alike."""
+        return self._engine.fingerprint(gateway)
+
     def _advance(
         self,
         replicas: NDArray[np.int64],

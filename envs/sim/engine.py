@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from ..schema.fields import FIELDS, Rows
 from ..workload.request import Requests
+from .branching import branch, fingerprint
 from .faults import Fault, packed_faults
 from .gateways import reset_many, show_many, tick_many
 from .metric_faults import MetricFault, set_metric_faults
 from .outcomes import Outcomes, no_outcomes
 from .params import NO_LIMIT, EngineParams
+from .records import READY, STARTING
 from .state import STALE_SAMPLES, EngineState, packed_workload
 from .stored_row import LOOKBACK_S
 from .whole_run import simulate
@@ -182,6 +184,67 @@ class Engine:
             self._show(np.arange(low, high))
 
         self._in_parts(part, self.n)
+
+    def branch(
+        self,
+        sources: NDArray[np.int64],
+        targets: NDArray[np.int64],
+        origin: Engine | None = None,
+    ) -> None:
+        """Makes gateway `targets[k]` what gateway `sources[k]` is, `(k,)` each, to the bit.
+
+        From there on both do the same under the same settings: the generator is copied too.
+
+        Args:
+            sources: Which gateways are copied; one may be so often.
+            targets: Over which they are laid.
+            origin: Whose gateways the sources are; `None`: this engine's.
+
+        Raises:
+            ValueError: A target is named twice or is a source too, or `origin` is another plant.
+        """
+        taken = targets if origin is not None else np.concatenate([targets, np.unique(sources)])
+        names, times = np.unique(taken, return_counts=True)
+        if (times > 1).any():
+            msg = f"gateway {names[times > 1][0]} is to be two at once: name each target once, "
+            raise ValueError(msg + "and none that is a source")
+        there = self if origin is None else origin
+        if not there._is_like(self):  # noqa: SLF001  # of the same class
+            msg = "the origin has other parameters, workloads or room than this engine"
+            raise ValueError(msg)
+
+        def part(low: int, high: int) -> None:
+            branch(there._state, sources[low:high], self._state, targets[low:high])  # noqa: SLF001
+
+        self._in_parts(part, len(targets))
+        self.seen[targets], self.truth[targets] = there.seen[sources], there.truth[sources]
+
+    def _is_like(self, other: Engine) -> bool:
+        """Whether a gateway of the other engine could be one of this."""
+        shapes = [
+            [array.shape[1:] for array in engine._state]  # noqa: SLF001
+            for engine in (self, other)
+        ]
+        return (
+            shapes[0] == shapes[1]
+            and self._params[0].tobytes() == other._params[0].tobytes()
+            and np.array_equal(self._rows, other._rows)
+            and np.array_equal(self._spans, other._spans)
+        )
+
+    def fingerprint(self, gateway: int) -> bytes:
+        """A hash of a gateway's state but for its threshold: equal ones go on alike."""
+        return fingerprint(self._state, gateway)
+
+    @property
+    def ready_in_s(self) -> NDArray[np.float64]:
+        """`(n, R)` s: how long until a replica takes requests, by place.
+
+        0: it does; infinite: it will not, for it is off or draining.
+        """
+        replicas, now = self._state.replicas, self._state.env["now"][:, None]
+        waits = np.where(replicas["state"] == STARTING, replicas["ready_at"] - now, np.inf)
+        return np.where(replicas["state"] == READY, 0.0, waits)
 
     def _in_parts(self, part: Callable[[int, int], None], n: int) -> None:
         """Does `part(low, high)` for n gateways, an equal share on each thread; one is this one."""

@@ -317,12 +317,12 @@ class GatewayBatch:
             origin: Whose gateways the sources are; `None`: this batch's.
 
         Raises:
-            ValueError: A target is named twice or is a source too, or `origin` is another plant.
+            ValueError: A target is named twice or is a source too, or `origin` is of another kind.
             NotResetError: A source has had no reset yet.
         """
         there = self if origin is None else origin
-        there._refuse_never_reset(sources)  # noqa: SLF001  # of the same class
-        self._engine.branch(sources, targets, None if origin is None else origin._engine)  # noqa: SLF001
+        there._refuse_never_reset(sources)  # of the same class
+        self._engine.branch(sources, targets, None if origin is None else origin._engine)
         for name in ("replicas", "threshold_steps", "_ticks", "_since_change", "_history"):
             getattr(self, name)[targets] = getattr(there, name)[sources]
         self._counters = self._engine.counters

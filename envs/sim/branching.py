@@ -45,6 +45,27 @@ def words_of(array: NDArray[Any]) -> Words:
     return array.reshape(len(array), -1).view(np.uint64)
 
 
+def check_targets(sources: NDArray[np.int64], targets: NDArray[np.int64], *, within: bool) -> None:
+    """Refuses what the order of copying would decide.
+
+    Args:
+        sources: Which gateways are copied.
+        targets: Over which they are laid.
+        within: Whether both are of one engine.
+
+    Raises:
+        ValueError: A target is named twice, or is a source.
+    """
+    named = np.concatenate([targets, np.unique(sources)]) if within else targets
+    gateways, times = np.unique(named, return_counts=True)
+    if (times > 1).any():
+        msg = (
+            f"gateway {gateways[times > 1][0]} would be two at once: "
+            "expected each target once, and none that is a source"
+        )
+        raise ValueError(msg)
+
+
 def branch(
     origin: EngineState,
     sources: NDArray[np.int64],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..schema.fields import FIELDS, Rows
 from ..workload.request import Requests
-from .branching import branch, fingerprint
+from .branching import branch, check_targets, fingerprint
 from .faults import Fault, packed_faults
 from .gateways import reset_many, show_many, tick_many
 from .metric_faults import MetricFault, set_metric_faults
@@ -201,36 +201,25 @@ class Engine:
             origin: Whose gateways the sources are; `None`: this engine's.
 
         Raises:
-            ValueError: A target is named twice or is a source too, or `origin` is another plant.
+            ValueError: A target is named twice or is a source too, or `origin` is of another kind.
         """
-        taken = targets if origin is not None else np.concatenate([targets, np.unique(sources)])
-        names, times = np.unique(taken, return_counts=True)
-        if (times > 1).any():
-            msg = f"gateway {names[times > 1][0]} is to be two at once: name each target once, "
-            raise ValueError(msg + "and none that is a source")
         there = self if origin is None else origin
-        if not there._is_like(self):  # noqa: SLF001  # of the same class
-            msg = "the origin has other parameters, workloads or room than this engine"
+        check_targets(sources, targets, within=origin is None)
+        if there._kind != self._kind:
+            msg = "origin: expected an engine of the same parameters, workloads and room"
             raise ValueError(msg)
 
         def part(low: int, high: int) -> None:
-            branch(there._state, sources[low:high], self._state, targets[low:high])  # noqa: SLF001
+            branch(there._state, sources[low:high], self._state, targets[low:high])
 
         self._in_parts(part, len(targets))
         self.seen[targets], self.truth[targets] = there.seen[sources], there.truth[sources]
 
-    def _is_like(self, other: Engine) -> bool:
-        """Whether a gateway of the other engine could be one of this."""
-        shapes = [
-            [array.shape[1:] for array in engine._state]  # noqa: SLF001
-            for engine in (self, other)
-        ]
-        return (
-            shapes[0] == shapes[1]
-            and self._params[0].tobytes() == other._params[0].tobytes()
-            and np.array_equal(self._rows, other._rows)
-            and np.array_equal(self._spans, other._spans)
-        )
+    @property
+    def _kind(self) -> tuple[bytes, bytes, list[tuple[int, ...]]]:
+        """What two engines must have in common so that a gateway of one can be one of the other."""
+        shapes = [array.shape[1:] for array in self._state]
+        return self._params[0].tobytes(), self._rows.tobytes(), shapes
 
     def fingerprint(self, gateway: int) -> bytes:
         """A hash of a gateway's state but for its threshold: equal ones go on alike."""

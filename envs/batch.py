@@ -326,6 +326,9 @@ class GatewayBatch:
         for name in ("replicas", "threshold_steps", "_ticks", "_since_change", "_history"):
             getattr(self, name)[targets] = getattr(there, name)[sources]
         self._counters = self._engine.counters
+        if self._advisor is not None:
+            self._advisor.copy_rows(sources, targets, there._advisor)
+            self._advice[targets] = there._advice[sources]
 
     @property
     def ready_in_s(self) -> NDArray[np.float64]:

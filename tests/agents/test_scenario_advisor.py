@@ -107,3 +107,19 @@ def test_the_default_advisor_is_found_by_its_name(quick: Scenario) -> None:
     first, _ = one.reset(seed=3)
     assert first.tobytes() == vector.reset(seed=3)[0][0].tobytes()
     assert first.tobytes() == given.reset(seed=3)[0].tobytes()
+
+
+def test_a_branched_gateway_is_advised_as_its_origin(quick: Scenario) -> None:
+    rng, first, second = np.random.default_rng(1), make(quick, 3), make(quick, 2)
+    first.reset(seeds=np.arange(3))
+    second.reset(seeds=np.arange(7, 9))
+    for _ in range(3):
+        first.step(rng.integers(0, 3, (3, 2)))
+    first.branch(np.array([0]), np.array([2]))
+    second.branch(np.array([0, 1]), np.array([1, 0]), first)
+    for _ in range(TICKS - 3):
+        actions = rng.integers(0, 3, (2, 2))
+        here = first.step(actions[[0, 1, 0]]).observation
+        there = second.step(actions[[1, 0]]).observation
+        np.testing.assert_array_equal(here[2], here[0])
+        np.testing.assert_array_equal(there, here[[1, 0]])

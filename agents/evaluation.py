@@ -113,7 +113,7 @@ def play_policy(
     return Outcomes.joined(
         [
             _play(
-                _gateways(trial, len(chunk), observation, advisor, reward_fn),
+                gateway_batch(trial, len(chunk), observation, advisor, reward_fn),
                 chunk,
                 decider,
                 Tally(len(chunk), trial.ticks),
@@ -152,7 +152,7 @@ def play_controllers(
         )
         windows = [window for _, window in chunk]
         tally = Tally(len(chunk), trial.ticks, with_ttft=with_ttft)
-        batch = _gateways(trial, len(chunk), ObservationSpec())
+        batch = gateway_batch(trial, len(chunk), ObservationSpec())
         parts.append(_play(batch, windows, decider, tally, progress))
     everything = Outcomes.joined(parts)
     return [everything.taken(slice(i, None, len(makers))) for i in range(len(makers))]
@@ -179,10 +179,10 @@ def unkeepable(trial: Trial, progress: Progress = no_progress) -> NDArray[np.flo
     return play_controllers(easiest, [make], progress, with_ttft=False)[0].violation_rate
 
 
-def _gateways(
+def gateway_batch(
     trial: Trial,
     n: int,
-    observation: ObservationSpec,
+    observation: ObservationSpec = ObservationSpec(),  # noqa: B008  # frozen
     advisor: PlannerParams | None = None,
     reward_fn: RewardFn = default_reward,
 ) -> GatewayBatch:
@@ -200,6 +200,15 @@ def _gateways(
     )
 
 
+def start_windows(batch: GatewayBatch, windows: Sequence[Window]) -> NDArray[np.float32]:
+    """Puts each gateway at the start of its window; returns what a policy sees first."""
+    return batch.reset(
+        starts_s=np.array([window.start_s for window in windows]),
+        seeds=np.array([window.seed for window in windows]),
+        workloads=np.array([window.round for window in windows]),
+    )
+
+
 def _play(
     batch: GatewayBatch,
     windows: Sequence[Window],
@@ -208,11 +217,7 @@ def _play(
     progress: Progress,
 ) -> Outcomes:
     """Plays windows side by side."""
-    seen = batch.reset(
-        starts_s=np.array([window.start_s for window in windows]),
-        seeds=np.array([window.seed for window in windows]),
-        workloads=np.array([window.round for window in windows]),
-    )
+    seen = start_windows(batch, windows)
     for tick in range(batch.episode_ticks):
         replicas, threshold_steps = batch.replicas.copy(), batch.threshold_steps.copy()
         step = decider.step(batch, seen)

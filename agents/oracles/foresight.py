@@ -58,7 +58,7 @@ def play_hindsight(trial: Trial, progress: Progress = no_progress) -> Hindsight:
         trial: Windows and traffic.
         progress: Told of every tick.
     """
-    laid = {window.index: _plans(trial, window) for window in trial.windows}
+    laid = {window.index: window_plans(trial, window) for window in trial.windows}
     names = tuple(next(iter(laid.values())))
 
     def maker(name: str) -> MakeController:
@@ -80,8 +80,8 @@ def plan_count(trial: Trial) -> int:
     return (1 + len(TARGETS) * len(HOLDS)) * (len(COURSES) if trial.scenario.faults else 1)
 
 
-def _plans(trial: Trial, window: Window) -> dict[str, Plan]:
-    """Every plan for a window, by name."""
+def window_plans(trial: Trial, window: Window) -> dict[str, Plan]:
+    """Every plan for a window, by name; the same names in the same order for every window."""
     phases = window_phases(trial, window)
     thresholds = _thresholds(trial, phases)
     return {

@@ -71,16 +71,6 @@ _LOG_LATENCIES: Final = array("d", np.log(LATENCIES))
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
-    """What requests are like."""
-
-    prompt_tokens_p50: float
-    prompt_tokens_p95: float
-    busy_s: float
-    """b: mean work of a request, seconds of a replica."""
-
-
-@dataclass(frozen=True, slots=True)
 class Curves:
     """Latency over busy share, for one mix."""
 
@@ -132,19 +122,25 @@ class Capacity:
         added_s: Floats = step.per_seq_s + step.per_ctx_token_s * context_tokens
         return added_s
 
-    def curves(self, mix: Mix) -> Curves:
-        """The curves of a mix, solved if they are not known yet."""
-        longer = max(mix.prompt_tokens_p95, mix.prompt_tokens_p50)
-        cell = (
-            round(math.log(mix.prompt_tokens_p50) / _MIX_GRID),
-            round(math.log(longer) / _MIX_GRID),
-            round(math.log(mix.busy_s) / _MIX_GRID),
-        )
-        found = self._known.get(cell)
-        if found is None:
-            if len(self._known) >= _MOST_CURVES:
-                self._known.clear()
-            found = self._known[cell] = self._solved(cell)
+    def curves(
+        self, prompt_tokens_p50: Floats, prompt_tokens_p95: Floats, busy_s: Floats
+    ) -> list[Curves]:
+        """The curves of k mixes, solved where they are not known yet.
+
+        Args:
+            prompt_tokens_p50: `(k,)`, above 0.
+            prompt_tokens_p95: `(k,)`; taken for the median where it is below it.
+            busy_s: b: mean work of a request, seconds of a replica, `(k,)`, above 0.
+        """
+        longer = np.maximum(prompt_tokens_p95, prompt_tokens_p50)
+        places = np.log(np.array([prompt_tokens_p50, longer, busy_s])) / _MIX_GRID
+        cells = zip(*np.rint(places).astype(np.int64).tolist(), strict=True)
+        return [self._known.get(cell) or self._found(cell) for cell in cells]
+
+    def _found(self, cell: Cell) -> Curves:
+        if len(self._known) >= _MOST_CURVES:
+            self._known.clear()
+        found = self._known[cell] = self._solved(cell)
         return found
 
     def _solved(self, cell: Cell) -> Curves:
@@ -160,12 +156,16 @@ class Capacity:
         waits_s = np.where(hopeless[:, None] < 1, slack_s, prompts * self.prefill_token_s)
         vain = np.where(hopeless < 1, hopeless, 0.0)
         late = vain + np.maximum(LATE_SHARE - vain, LEAST_LATE * (1 - vain))
-        allowed = _shares(waits_s, spread_s, late)
         # Mostly the same share is late; at latencies that too many prefills exceed, none is left.
         can_be = hopeless <= LATE_SHARE
-        expected = np.where(can_be, allowed, 0.0)
         other = can_be & (late != LATE_SHARE)
-        expected[other] = _shares(slack_s[other], spread_s, np.full(other.sum(), LATE_SHARE))
+        found = _shares(
+            np.concatenate([waits_s, slack_s[other]]),
+            spread_s,
+            np.concatenate([late, np.full(np.count_nonzero(other), LATE_SHARE)]),
+        )
+        allowed, expected = found[: len(late)], np.where(can_be, found[: len(late)], 0.0)
+        expected[other] = found[len(late) :]
         # So that it can be inverted: an idle replica has the latest of the latencies at 0.
         places = np.arange(len(LATENCIES))
         idle = np.count_nonzero(expected < _RISE) - 1
@@ -201,16 +201,15 @@ def _shares(slack_s: Floats, spread_s: float, late: Floats) -> Floats:
         spread_s: Scale of the wait's tail.
         late: `(L,)`.
     """
-    low, high, slack_s = np.zeros(len(late)), np.ones(len(late)), np.maximum(slack_s, 0.0)
+    is_vain, slack_s = slack_s <= 0, np.maximum(slack_s, 0.0)
+    low, high = np.zeros(len(late)), np.ones(len(late))
+    waits = np.empty_like(slack_s)  # one for all rounds: they are short
     for _ in range(_BISECTIONS):
         share = (low + high) / 2
-        is_kept = _late_shares(share, slack_s, spread_s) <= late
+        np.multiply((share - 1)[:, None], slack_s, out=waits)
+        np.exp(np.divide(waits, spread_s, out=waits), out=waits)
+        np.multiply(share[:, None], waits, out=waits)
+        np.copyto(waits, 1.0, where=is_vain)
+        is_kept = np.add.reduce(waits, axis=1) / waits.shape[1] <= late
         low, high = np.where(is_kept, share, low), np.where(is_kept, high, share)
     return low
-
-
-def _late_shares(share: Floats, slack_s: Floats, spread_s: float) -> Floats:
-    """`(L,)`: share of requests that are late, for slacks `(L, prompts)`, none below 0."""
-    waits = share[:, None] * np.exp(-(1 - share[:, None]) * slack_s / spread_s)
-    late: Floats = np.where(slack_s > 0, waits, 1.0).mean(axis=1)
-    return late

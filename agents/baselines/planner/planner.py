@@ -40,7 +40,7 @@ from pydantic import ConfigDict
 
 from ....envs.schema.fields import FIELD_INDEX, Rows
 from ..site import Site
-from .capacity import Capacity, Curves, Floats, Mix
+from .capacity import Capacity, Curves, Floats
 from .forecast import PARAMS_CONFIG, ForecastParams, highest, see
 from .state import OUTPUT, P50, P95, PEAK_TICKS, PROMPT, UNKNOWN, Counts, PlannerState
 
@@ -233,11 +233,10 @@ class Planner:
 
     def _curves(self, busy_s: Floats) -> dict[int, Curves]:
         """By gateway, of those that ever had a request."""
-        p50, p95, busy = (a.tolist() for a in (*self.state.mix[:, [P50, P95]].T, busy_s))
-        return {
-            i: self.capacity.curves(Mix(p50[i], p95[i], busy[i]))
-            for i in np.flatnonzero(busy_s > 0).tolist()
-        }
+        rows = np.flatnonzero(busy_s > 0)
+        mix = self.state.mix[rows]
+        of = self.capacity.curves(mix[:, P50], mix[:, P95], busy_s[rows])
+        return dict(zip(rows.tolist(), of, strict=True))
 
     def _lost(self, rows: Rows, requested: Counts) -> Counts:
         """`(n,)`: replicas that were absent at every tick for as long as one is waited for."""
@@ -273,15 +272,17 @@ class Planner:
     ) -> None:
         """Compares the measured P95 with what the busy share lets expect."""
         latency_s, serving = _column(rows, "ttft_p95_s"), _serving(rows)
-        can_compare = (latency_s > 0) & (serving > 0) & (work > 0) & is_settled
-        limit_s, bias = self.site.slo.latency_limit_s, self.state.bias
-        for i in np.flatnonzero(can_compare).tolist():
-            before = float(bias[i])
-            expected = curves[i].log_latency(float(work[i]) / float(serving[i]))
-            error = math.log(float(latency_s[i]) / limit_s) - expected - before
-            weight = self.params.bias_weight * (1.0 if error > 0 else 0.5)
-            moved = before + weight * min(max(error, -_BIAS_STEP), _BIAS_STEP)
-            bias[i] = min(max(moved, -_MOST_BIAS), _MOST_BIAS)
+        which = np.flatnonzero((latency_s > 0) & (serving > 0) & (work > 0) & is_settled)
+        if not len(which):
+            return
+        late = latency_s[which] / self.site.slo.latency_limit_s
+        seen = zip(*(a.tolist() for a in (which, late, work[which], serving[which])), strict=True)
+        found = [math.log(x) - curves[i].log_latency(w / n) for i, x, w, n in seen]
+        before = self.state.bias[which]
+        error = np.array(found) - before
+        weight = self.params.bias_weight * np.where(error > 0, 1.0, 0.5)
+        moved = before + weight * np.minimum(np.maximum(error, -_BIAS_STEP), _BIAS_STEP)
+        self.state.bias[which] = np.minimum(np.maximum(moved, -_MOST_BIAS), _MOST_BIAS)
 
     def _needs(
         self,
@@ -294,17 +295,14 @@ class Planner:
         """`(n,)`: replicas that bear the target; those asked for where the load is not known."""
         limits, ejected = self.site.limits, _column(rows, "replicas_ejected")
         bias = self.state.bias.tolist()
-        out = np.where(np.isnan(ejected), 0.0, np.round(ejected)).tolist()
-        needs = requested.copy()
-        for i in np.flatnonzero(~np.isnan(work)).tolist():
-            if i not in curves:  # never a request
-                needs[i] = limits.min_replicas
-                continue
-            share = max(curves[i].busiest_share(-bias[i]), _LEAST_SHARE) * self.params.headroom
-            bearing = float(target[i]) / share
-            bearing += self.params.reserve * min(bearing, 1.0)
-            needs[i] = limits.clip(math.ceil(bearing) + int(out[i]))
-        return needs
+        shares = np.full(len(rows), np.inf)  # of who never had a request: it bears anything
+        for i, of in curves.items():
+            shares[i] = max(of.busiest_share(-bias[i]), _LEAST_SHARE) * self.params.headroom
+        bearing = target / shares
+        bearing = np.ceil(bearing + self.params.reserve * np.minimum(bearing, 1.0))
+        bearing += np.where(np.isfinite(shares) & ~np.isnan(ejected), np.round(ejected), 0.0)
+        bounded = np.minimum(np.maximum(bearing, limits.min_replicas), limits.max_replicas)
+        return np.where(np.isnan(work), requested, bounded).astype(np.int64)
 
     def _held(self, rows: Rows, requested: Counts, need: Counts, work: Floats) -> Counts:
         """The largest of the last needs on the way down; no way down where load may be unseen.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gatepilot.agents.baselines.planner.capacity import LATENCIES, Capacity, Mix
+from gatepilot.agents.baselines.planner.capacity import LATENCIES, Capacity
 from gatepilot.agents.baselines.planner.planner import PlannerParams
 from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
@@ -125,7 +125,7 @@ class PlainPlanner:
 
     def _curves(self, capacity: Capacity, busy_s: float) -> tuple[np.ndarray, np.ndarray]:
         assert self.mix is not None
-        curves = capacity.curves(Mix(self.mix[0], self.mix[1], busy_s))
+        (curves,) = capacity.curves(*np.array([[self.mix[0]], [self.mix[1]], [busy_s]]))
         return np.array(curves.expected), np.array(curves.allowed)
 
     def _see_latency(self, latency_s: float, expected: float) -> None:

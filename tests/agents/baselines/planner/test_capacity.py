@@ -5,11 +5,12 @@ import math
 from collections.abc import Callable
 from functools import partial
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from gatepilot.agents.baselines.planner.capacity import LATENCIES, Capacity, Mix
+from gatepilot.agents.baselines.planner.capacity import LATENCIES, Capacity, Curves
 from gatepilot.agents.baselines.site import ReplicaSpec
 from gatepilot.envs.profiles.step import StepModel
 
@@ -34,6 +35,17 @@ def capacity(arrival_scv: float = 1.0, limit_s: float = LIMIT_S) -> Capacity:
     return Capacity(REPLICA, limit_s, arrival_scv)
 
 
+class Mix(NamedTuple):
+    """What requests are like."""
+
+    prompt_tokens_p50: float
+    prompt_tokens_p95: float
+    busy_s: float
+
+    def curves(self, of: Capacity) -> Curves:
+        return of.curves(*np.array([self]).T)[0]
+
+
 def test_work_of_a_request_by_hand() -> None:
     made = capacity()
     assert made.prefill_token_s == pytest.approx(1e-4)
@@ -54,7 +66,7 @@ def test_short_prompts_make_the_exact_queue_of_one_server() -> None:
     for latency in (0.5, 1.0, 2.0):
         limit_s = latency * LIMIT_S
         exact = root(partial(too_many_late, limit_s))
-        found = capacity().curves(mix).busiest_share(math.log(latency))
+        found = mix.curves(capacity()).busiest_share(math.log(latency))
         assert found == pytest.approx(exact, abs=0.02)  # the mix stands on a grid of 5 %
 
 
@@ -95,7 +107,7 @@ def independent_share(mix: Mix, latency_s: float, arrival_scv: float) -> float:
 def test_shares_agree_with_an_integral_over_prompts(
     mix: Mix, latency: float, arrival_scv: float
 ) -> None:
-    found = capacity(arrival_scv).curves(mix).busiest_share(math.log(latency))
+    found = mix.curves(capacity(arrival_scv)).busiest_share(math.log(latency))
     expected = independent_share(mix, latency * LIMIT_S, arrival_scv)
     assert found == pytest.approx(expected, abs=0.05)
 
@@ -103,31 +115,31 @@ def test_shares_agree_with_an_integral_over_prompts(
 def test_where_no_number_of_replicas_helps_the_others_count() -> None:
     """A limit out of reach (dynamo PR#11624) leaves something to divide by."""
     for mix in (Mix(5000.0, 20_000.0, 0.7), Mix(20_000.0, 25_000.0, 2.0), Mix(9e4, 1e5, 9.0)):
-        assert 0.001 < capacity().curves(mix).busiest_share(0.0) < 0.9
+        assert 0.001 < mix.curves(capacity()).busiest_share(0.0) < 0.9
 
 
 def test_the_expected_latency_of_an_idle_replica_is_the_prefill_of_a_long_prompt() -> None:
-    found_s = LIMIT_S * math.exp(capacity().curves(Mix(600.0, 2000.0, 0.1)).log_latency(0.0))
+    found_s = LIMIT_S * math.exp(Mix(600.0, 2000.0, 0.1).curves(capacity()).log_latency(0.0))
     assert found_s == pytest.approx(2000 * 1e-4, rel=0.1)
 
 
 @pytest.mark.parametrize("mix", [Mix(600.0, 2000.0, 0.1), Mix(1500.0, 4000.0, 0.5)])
 def test_more_latency_lets_replicas_be_busier_and_the_inverse_fits(mix: Mix) -> None:
     made = capacity()
-    shares = [made.curves(mix).busiest_share(math.log(x)) for x in LATENCIES if x > 0.5]
+    shares = [mix.curves(made).busiest_share(math.log(x)) for x in LATENCIES if x > 0.5]
     assert all(later >= earlier for earlier, later in itertools.pairwise(shares))
     for latency in (1.2, 2.0, 3.0):
-        share = made.curves(mix).busiest_share(math.log(latency))
-        assert made.curves(mix).log_latency(share) == pytest.approx(math.log(latency), abs=0.05)
+        share = mix.curves(made).busiest_share(math.log(latency))
+        assert mix.curves(made).log_latency(share) == pytest.approx(math.log(latency), abs=0.05)
 
 
 def test_bursts_and_longer_prompts_leave_less() -> None:
-    base = capacity().curves(Mix(600.0, 2000.0, 0.1)).busiest_share(0.0)
-    assert capacity(4.0).curves(Mix(600.0, 2000.0, 0.1)).busiest_share(0.0) < base
-    assert capacity().curves(Mix(600.0, 5000.0, 0.1)).busiest_share(0.0) < base
-    assert capacity().curves(Mix(600.0, 2000.0, 0.2)).busiest_share(0.0) < base
+    base = Mix(600.0, 2000.0, 0.1).curves(capacity()).busiest_share(0.0)
+    assert Mix(600.0, 2000.0, 0.1).curves(capacity(4.0)).busiest_share(0.0) < base
+    assert Mix(600.0, 5000.0, 0.1).curves(capacity()).busiest_share(0.0) < base
+    assert Mix(600.0, 2000.0, 0.2).curves(capacity()).busiest_share(0.0) < base
 
 
 def test_odd_quantiles_of_a_histogram_are_borne() -> None:
     for p50, p95 in ((500.0, 500.0), (500.0, 400.0), (1.0, 131_072.0)):
-        assert 0.0 <= capacity().curves(Mix(p50, p95, 0.05)).busiest_share(0.0) <= 1.0
+        assert 0.0 <= Mix(p50, p95, 0.05).curves(capacity()).busiest_share(0.0) <= 1.0

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepilot.agents.baselines.planner.capacity import Capacity, Curves, Mix
+from gatepilot.agents.baselines.planner.capacity import Capacity, Curves
 from gatepilot.agents.baselines.planner.planner import Plan, Planner, PlannerParams
 from gatepilot.agents.baselines.site import ReplicaSpec, Site
 from gatepilot.envs.profiles.step import StepModel
@@ -104,11 +104,12 @@ def test_curves_are_read_as_numpy_reads_them_to_the_bit() -> None:
 
 def test_equal_replicas_share_their_curves_and_copies_take_none_along() -> None:
     one, other = (Capacity(REPLICA, 0.8, 1.0) for _ in range(2))
-    mix = Mix(811.0, 2511.0, 0.1)
-    assert one.curves(mix) is other.curves(mix)
-    assert Capacity(REPLICA, 0.7, 1.0).curves(mix) is not one.curves(mix)
+    mix = np.array([[811.0, 811.0], [2511.0, 3000.0], [0.1, 0.1]])
+    first, second = one.curves(*mix)
+    assert [first is found for found in other.curves(*mix)] == [True, False]
+    assert Capacity(REPLICA, 0.7, 1.0).curves(*mix)[1] is not second
     for copied in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):  # noqa: S301  # our own
-        assert copied.curves(mix) is one.curves(mix)
+        assert copied.curves(*mix)[1] is second
     assert len(pickle.dumps(one)) < 2000
 
 
@@ -236,6 +237,13 @@ def test_a_number_that_no_plant_shows_does_no_lasting_harm(name: str, value: flo
     after, expected = plans(planner, [20.0] * 200)[-1], plans(calm, [20.0] * 200)[-1]
     assert np.isfinite(after.prefill_work).all()
     assert after.need[0] == expected.need[0]
+
+
+def test_next_to_no_replica_is_as_busy_as_can_be() -> None:
+    planner = Planner(SITE, PlannerParams())
+    for _ in range(20):
+        planner.see(rows_of(snapshot(replicas_ready=5e-324, replicas_requested=0.0)))
+    assert np.isfinite(planner.state.bias).all()
 
 
 def test_next_to_no_sample_is_no_length() -> None:

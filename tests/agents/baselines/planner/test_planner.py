@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gatepilot.agents.baselines.planner.capacity import Mix
 from gatepilot.agents.baselines.planner.controller import PlannerController
 from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
 from gatepilot.agents.baselines.site import ReplicaSpec, Site, SiteError
@@ -71,7 +70,8 @@ class Loop:
 
 
 def share(params: PlannerParams = PLAIN) -> float:
-    return Planner(SITE, params).capacity.curves(Mix(800.0, 2500.0, BUSY_S)).busiest_share(0.0)
+    mix = np.array([[800.0], [2500.0], [BUSY_S]])
+    return Planner(SITE, params).capacity.curves(*mix)[0].busiest_share(0.0)
 
 
 @pytest.mark.parametrize("rate_rps", [1.0, 10.0, 25.0, 40.0])

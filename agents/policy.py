@@ -47,6 +47,17 @@ class Remembering(Protocol):
         ...
 
 
+def memory_of(controller: Controller) -> dict[str, Any]:
+    """What a controller remembers, as JSON content; nothing, if it has no state."""
+    return controller.saved() if isinstance(controller, Remembering) else {}
+
+
+def restore_memory(controller: Controller, saved: dict[str, Any]) -> None:
+    """Gives a controller what another one of the same parameters remembered, if it has state."""
+    if isinstance(controller, Remembering):
+        controller.restore(saved)
+
+
 class Policy(Protocol):
     """A learned decision maker: sees observations, says actions of the schema's table."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..agents.policy import Controller as Incumbent
-from ..agents.policy import Remembering
+from ..agents.policy import memory_of, restore_memory
 from ..envs.schema.settings import Limits
 from .decision import Content, Decision, Doubt, Evidence, Lifecycle, Outcome, Proposal, Verdict
 from .guardrails.bounds import Bounds, BoundsParams
@@ -210,12 +210,11 @@ class Controller:
 
     def saved(self) -> Content:
         """All that is remembered, as JSON content."""
-        incumbent = self._incumbent
         return {
             "mode": asdict(self.mode),
             "sight": self._sight.saved(),
             "guardrails": dict(self._states),
-            "incumbent": incumbent.saved() if isinstance(incumbent, Remembering) else {},
+            "incumbent": memory_of(self._incumbent),
             "queries": dict(self._queries),
         }
 
@@ -225,8 +224,7 @@ class Controller:
         self._sight.restore(saved["sight"])
         self._states = dict(saved["guardrails"])
         self._queries = dict(saved["queries"])
-        if isinstance(self._incumbent, Remembering):
-            self._incumbent.restore(saved["incumbent"])
+        restore_memory(self._incumbent, saved["incumbent"])
 
     def _outcome(
         self, wish: Wish | None, left: Proposal | None, verdicts: Sequence[Verdict]

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...envs.schema.settings import GatewaySettings
 from ...envs.schema.snapshot import MetricsSnapshot
-from ..policy import Controller, Remembering
+from ..policy import Controller, memory_of, restore_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,8 @@ class HeldThreshold:
 
     def saved(self) -> dict[str, Any]:
         """What the inner controller remembers; nothing, if it has no state."""
-        return self.inner.saved() if isinstance(self.inner, Remembering) else {}
+        return memory_of(self.inner)
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Hands it to the inner controller."""
-        if isinstance(self.inner, Remembering):
-            self.inner.restore(saved)
+        restore_memory(self.inner, saved)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
-from ..policy import Controller, Remembering
+from ..policy import Controller, memory_of, restore_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,11 @@ class Unit:
 
     def saved(self) -> dict[str, Any]:
         """What the inner controller remembers; nothing, if it has no state."""
-        return self.inner.saved() if isinstance(self.inner, Remembering) else {}
+        return memory_of(self.inner)
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Hands it to the inner controller."""
-        if isinstance(self.inner, Remembering):
-            self.inner.restore(saved)
+        restore_memory(self.inner, saved)
 
 
 def _sign(difference: int) -> int:

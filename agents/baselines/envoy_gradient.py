@@ -54,6 +54,7 @@ import numpy as np
 
 from ...envs.schema.settings import GatewaySettings
 from ...envs.schema.snapshot import MetricsSnapshot
+from .limit_bounds import LARGEST_LIMIT
 from .request_sample import Latency, latency_s
 from .site import Site, Suggest
 
@@ -65,8 +66,6 @@ _MICROSECONDS: Final = 1_000_000
 _MILLISECONDS: Final = 1000
 _ROUNDING_S: Final = 1e-6
 """Far above the rounding of a sum of ticks, far below a tick."""
-_LARGEST_LIMIT: Final = 4096
-"""Largest upper bound that a search may try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ class EnvoyGradientParams:
             fixed_s = suggest.suggest_float("fixed_min_rtt_s", 0.05, 60.0, log=True)
         return cls(
             max_concurrency_limit=suggest.suggest_int(
-                "max_concurrency_limit", 200, _LARGEST_LIMIT, log=True
+                "max_concurrency_limit", 200, LARGEST_LIMIT, log=True
             ),
             min_concurrency=suggest.suggest_int("min_concurrency", 3, 200, log=True),
             buffer=suggest.suggest_float("buffer", 0.0, 1.0),

@@ -30,13 +30,12 @@ from typing import Any, Final
 
 from ...envs.schema.settings import GatewaySettings
 from ...envs.schema.snapshot import MetricsSnapshot
+from .limit_bounds import LARGEST_LIMIT, check_limits
 from .request_sample import DropWatch, Latency, RequestSample, request_sample
 from .site import Site, Suggest
 
 _LEAST_BACKOFF: Final = 0.5
 """Upstream refuses ratios below it."""
-_LARGEST_LIMIT: Final = 4096
-"""Largest upper bound that a search may try."""
 _TIMEOUTS_S: Final = (0.2, 120.0)
 """Time-outs that a search may try."""
 
@@ -71,12 +70,7 @@ class NetflixAimdParams:
             raise ValueError(msg)
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s is {self.timeout_s}, expected a number above 0")
-        if not 1 <= self.min_limit <= self.max_limit or self.initial_limit < 1:
-            msg = (
-                f"initial_limit {self.initial_limit}, min_limit {self.min_limit}, max_limit "
-                f"{self.max_limit}: expected 1 or more, and min_limit <= max_limit"
-            )
-            raise ValueError(msg)
+        check_limits(self.initial_limit, self.min_limit, self.max_limit)
 
     def make(self, site: Site, *, seed: int) -> NetflixAimd:
         """A controller for one episode; site and seed play no part."""
@@ -91,7 +85,7 @@ class NetflixAimdParams:
         return cls(
             initial_limit=least,
             min_limit=least,
-            max_limit=suggest.suggest_int("max_limit", 200, _LARGEST_LIMIT, log=True),
+            max_limit=suggest.suggest_int("max_limit", 200, LARGEST_LIMIT, log=True),
             backoff_ratio=suggest.suggest_float("backoff_ratio", _LEAST_BACKOFF, 0.99),
             timeout_s=suggest.suggest_float("timeout_s", *_TIMEOUTS_S, log=True),
             latency=suggest.suggest_categorical("latency", ["e2e", "ttft"]),

@@ -33,6 +33,7 @@ from typing import Any, Final
 
 from ...envs.schema.settings import GatewaySettings
 from ...envs.schema.snapshot import MetricsSnapshot
+from .limit_bounds import LARGEST_LIMIT, check_limits
 from .request_sample import Latency, RequestSample, request_sample
 from .site import Site, Suggest
 
@@ -42,8 +43,6 @@ _DRIFT_RATIO: Final = 2.0
 """The long-term latency decays where it is more than this many times the present one."""
 _DECAY: Final = 0.95
 _LEAST_GRADIENT: Final = 0.5
-_LARGEST_LIMIT: Final = 4096
-"""Largest upper bound that a search may try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +82,7 @@ class NetflixGradient2Params:
                 "expected 0 or more, and 1 or more"
             )
             raise ValueError(msg)
-        if not 1 <= self.min_limit <= self.max_limit or self.initial_limit < 1:
-            msg = (
-                f"initial_limit {self.initial_limit}, min_limit {self.min_limit}, max_limit "
-                f"{self.max_limit}: expected 1 or more, and min_limit <= max_limit"
-            )
-            raise ValueError(msg)
+        check_limits(self.initial_limit, self.min_limit, self.max_limit)
 
     def make(self, site: Site, *, seed: int) -> NetflixGradient2:
         """A controller for one episode; site and seed play no part."""
@@ -103,7 +97,7 @@ class NetflixGradient2Params:
         return cls(
             initial_limit=least,
             min_limit=least,
-            max_limit=suggest.suggest_int("max_limit", 200, _LARGEST_LIMIT, log=True),
+            max_limit=suggest.suggest_int("max_limit", 200, LARGEST_LIMIT, log=True),
             smoothing=suggest.suggest_float("smoothing", 0.05, 1.0),
             long_window_samples=suggest.suggest_int("long_window_samples", 10, 600, log=True),
             tolerance=suggest.suggest_float("tolerance", 1.0, 3.0),

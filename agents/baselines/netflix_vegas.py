@@ -39,12 +39,11 @@ import numpy as np
 
 from ...envs.schema.settings import GatewaySettings
 from ...envs.schema.snapshot import MetricsSnapshot
+from .limit_bounds import LARGEST_LIMIT
 from .request_sample import DropWatch, Latency, RequestSample, request_sample
 from .site import Site, Suggest
 
 _LEAST_JITTER: Final = 0.5
-_LARGEST_LIMIT: Final = 4096
-"""Largest upper bound that a search may try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class NetflixVegasParams:
         del site
         return cls(
             initial_limit=suggest.suggest_int("initial_limit", 10, 200, log=True),
-            max_limit=suggest.suggest_int("max_limit", 200, _LARGEST_LIMIT, log=True),
+            max_limit=suggest.suggest_int("max_limit", 200, LARGEST_LIMIT, log=True),
             smoothing=suggest.suggest_float("smoothing", 0.05, 1.0),
             probe_multiplier=suggest.suggest_int("probe_multiplier", 1, 30, log=True),
             latency=suggest.suggest_categorical("latency", ["e2e", "ttft"]),

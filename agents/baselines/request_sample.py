@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ...envs.schema.snapshot import MetricsSnapshot
+from .outstanding import outstanding_requests
 
 Latency: TypeAlias = Literal["e2e", "ttft"]
 """Which P95 stands for the round-trip time: to the last token, or to the first."""
@@ -63,9 +64,8 @@ def latency_s(snapshot: MetricsSnapshot, latency: Latency) -> float | None:
 
 def in_flight(snapshot: MetricsSnapshot) -> int | None:
     """Requests running and waiting, over all replicas; `None` if either is not known."""
-    if snapshot.running is None or snapshot.waiting is None:
-        return None
-    return round(snapshot.running + snapshot.waiting)
+    outstanding = outstanding_requests(snapshot)
+    return None if outstanding is None else round(outstanding)
 
 
 def request_sample(

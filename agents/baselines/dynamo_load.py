@@ -48,6 +48,7 @@ from .dynamo_regression import RegressionModel
 from .dynamo_samples import SampleParams
 from .dynamo_snapshot import forward_pass, is_settled, kv_use
 from .dynamo_throughput import DynamoThroughput, DynamoThroughputParams, suggested_targets
+from .look_back import whole_ticks
 from .site import ReplicaSpec, Site, Suggest
 
 Model = Literal["regression", "profile"]
@@ -170,7 +171,7 @@ class DynamoLoad:
             self.least = self.least if planned is None else planned
         tick = self.ticks
         self.ticks += 1
-        if tick % math.ceil(self.params.interval_s / self.site.tick_s):
+        if tick % whole_ticks(self.params.interval_s, self.site.tick_s):
             return settings
         full = self.params.target == "sla"
         wanted = self._full(snapshot, settings) if full else self._easy(snapshot, settings)

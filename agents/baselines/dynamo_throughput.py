@@ -47,6 +47,7 @@ from .dynamo_predictors import PredictorParams, Traffic, TrafficForecast
 from .dynamo_profile import ProfileModel
 from .dynamo_samples import SampleParams
 from .dynamo_snapshot import forward_pass, is_settled, token_rates
+from .look_back import whole_ticks
 from .site import ReplicaSpec, Site, Suggest
 
 
@@ -164,7 +165,7 @@ class DynamoThroughput:
 
     def __post_init__(self) -> None:
         """Starts without a history."""
-        self._every = math.ceil(self.params.interval_s / self.site.tick_s)
+        self._every = whole_ticks(self.params.interval_s, self.site.tick_s)
         self.forecast = TrafficForecast(self.params.forecast)
         self.model = ProfileModel(
             self.params.samples,

@@ -50,6 +50,7 @@ from .hpa_replicas import (
     total_replicas,
     utilization_replicas,
 )
+from .look_back import whole_ticks
 from .outstanding import outstanding_requests
 from .site import Site, Suggest
 
@@ -174,7 +175,7 @@ class Hpa:
         """Syncs when a sync is due, else holds."""
         tick = self.state.ticks
         self.state.ticks += 1
-        if tick % math.ceil(self.params.sync_s / self.tick_s):
+        if tick % whole_ticks(self.params.sync_s, self.tick_s):
             return settings
         size = self._sync(tick * self.tick_s, snapshot, settings.replicas)
         return settings if size == settings.replicas else replace(settings, replicas=size)

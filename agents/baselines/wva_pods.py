@@ -69,11 +69,6 @@ def scale_of(settings: GatewaySettings, ready: int) -> Scale:
     return Scale(current, max(current - ready, 0), current)
 
 
-def ticks_between(interval_s: float, tick_s: float) -> int:
-    """Ticks from one run of upstream's loop to the next."""
-    return math.ceil(interval_s / tick_s)
-
-
 def check_interval(interval_s: float) -> None:
     """Refuses a loop that never runs.
 

@@ -45,9 +45,10 @@ from typing import Any
 from ...envs.profiles.step import StepModel
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
+from .look_back import whole_ticks
 from .site import ReplicaSpec, Site, Suggest
 from .token_means import mean_output_tokens, mean_prompt_tokens
-from .wva_pods import check_interval, ticks_between
+from .wva_pods import check_interval
 from .wva_queue_model import (
     LatencyTargets,
     ReplicaQueue,
@@ -117,7 +118,7 @@ class WvaQueueParams:
         """
         del seed
         spec = site.known_replica("wva_queue")
-        every_ticks = ticks_between(self.interval_s, site.tick_s)
+        every_ticks = whole_ticks(self.interval_s, site.tick_s)
         return WvaQueue(self, site.limits, spec, site.window_s, every_ticks)
 
     @classmethod

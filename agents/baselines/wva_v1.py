@@ -36,8 +36,9 @@ from typing import Any, Final
 
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
+from .look_back import whole_ticks
 from .site import Site, Suggest
-from .wva_pods import Pod, Scale, check_interval, pods_of, scale_of, ticks_between
+from .wva_pods import Pod, Scale, check_interval, pods_of, scale_of
 
 LEAST_TO_SHRINK: Final = 2
 """`MinNonSaturatedReplicasForScaleDown`."""
@@ -79,7 +80,7 @@ class WvaV1Params:
     def make(self, site: Site, *, seed: int) -> WvaV1:
         """A controller for one episode; the seed plays no part."""
         del seed
-        return WvaV1(self, site.limits, ticks_between(self.interval_s, site.tick_s))
+        return WvaV1(self, site.limits, whole_ticks(self.interval_s, site.tick_s))
 
     @classmethod
     def suggested(cls, suggest: Suggest, site: Site) -> WvaV1Params:

@@ -43,6 +43,7 @@ from typing import Any
 
 from ...envs.schema.settings import GatewaySettings, Limits
 from ...envs.schema.snapshot import MetricsSnapshot
+from .look_back import whole_ticks
 from .site import Site, SiteError, Suggest
 from .token_means import mean_output_tokens, mean_prompt_tokens
 from .wva_capacity import (
@@ -54,7 +55,7 @@ from .wva_capacity import (
     median_tokens,
     used_tokens,
 )
-from .wva_pods import Scale, check_interval, pods_of, scale_of, ticks_between
+from .wva_pods import Scale, check_interval, pods_of, scale_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class WvaV2Params:
         if spec.kv_capacity_tokens is None:
             raise SiteError("wva_v2 needs to know the replica's KV capacity (kv_capacity_tokens)")
         engine = EngineSpec(spec.kv_capacity_tokens, spec.chunk_tokens, spec.max_num_seqs)
-        every_ticks = ticks_between(self.interval_s, site.tick_s)
+        every_ticks = whole_ticks(self.interval_s, site.tick_s)
         return WvaV2(self, site.limits, engine, site.window_s, every_ticks)
 
     @classmethod

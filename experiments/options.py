@@ -1,8 +1,11 @@
-"""Upper bounds of options, far beyond what anybody asks for."""
+"""Options that several commands have, and upper bounds far beyond what anybody asks for."""
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
 
 MOST_SEED: Final = 2**32 - 1
 """Largest seed that every generator takes (NumPy's old one, which the learners use)."""
@@ -18,3 +21,31 @@ MOST_SEEDS: Final = 10_000
 """Most samples of a check."""
 MOST_WORKERS: Final = 1024
 """Most processes of an evaluation."""
+
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+TracesDir: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        envvar="GATEPILOT_TRACES",
+        help="Folder of request traces; without it, workload models stand in.",
+    ),
+]
+StudiesDir: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR",
+        envvar="GATEPILOT_STUDIES",
+        show_default="~/.cache/gatepilot/studies",
+        help="Where tuning studies are kept, to be gone on with.",
+    ),
+]
+CellsDir: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR",
+        envvar="GATEPILOT_CELLS",
+        show_default="~/.cache/gatepilot/cells",
+        help="Where what was played is kept, to be taken again.",
+    ),
+]

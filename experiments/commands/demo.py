@@ -18,7 +18,7 @@ from ..compilation import compile_with_notice
 from ..config import load_config
 from ..demonstration import CONFIG, INCUMBENT, Places, compared, sealed, trained, watched
 from ..files import check_folder
-from ..options import MOST_SEED, MOST_TICKS
+from ..options import MOST_SEED, MOST_TICKS, AsJson
 from ..rehearsal.section import section_of
 from ..rehearsal.wording import summary_line
 from ..report import write_report
@@ -41,7 +41,7 @@ def demo(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of the training.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a policy, compare it with the field's controllers, seal it, watch it in shadow, report.
 

@@ -13,7 +13,16 @@ from ...agents.contestants import FORMS
 from ...envs.scenario import Scenario
 from ..conduct import conduct
 from ..files import check_writable
-from ..options import MOST_SEED, MOST_TICKS, MOST_WINDOWS, MOST_WORKERS
+from ..options import (
+    MOST_SEED,
+    MOST_TICKS,
+    MOST_WINDOWS,
+    MOST_WORKERS,
+    AsJson,
+    CellsDir,
+    StudiesDir,
+    TracesDir,
+)
 from ..places import CELLS_DIR, STUDIES_DIR, Places
 from ..scenario_choice import Overrides, named_scenarios, trace_scenario
 from ..study import StudyPlan, prepare_study
@@ -86,7 +95,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
     seed: Annotated[
         int, typer.Option(min=0, max=MOST_SEED, help="Of windows, traffic, faults, intervals.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write an HTML report with plots.")
     ] = None,
@@ -94,35 +103,12 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
         Path | None,
         typer.Option(metavar="FILE", help="Write one row an episode: csv, csv.gz, parquet."),
     ] = None,
-    traces: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_TRACES",
-            help="Folder of request traces; without it, workload models stand in.",
-        ),
-    ] = None,
+    traces: TracesDir = None,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs, for run:ID.")] = Path(
         "runs"
     ),
-    studies: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_STUDIES",
-            show_default="~/.cache/gatepilot/studies",
-            help="Where tuning studies are kept, to be gone on with.",
-        ),
-    ] = STUDIES_DIR,
-    cells: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_CELLS",
-            show_default="~/.cache/gatepilot/cells",
-            help="Where what was played is kept, to be taken again.",
-        ),
-    ] = CELLS_DIR,
+    studies: StudiesDir = STUDIES_DIR,
+    cells: CellsDir = CELLS_DIR,
     workers: Annotated[
         int | None,
         typer.Option(

@@ -12,6 +12,7 @@ import typer
 from ...agents.artifact.placing import check_place
 from ..files import check_folder
 from ..model_names import check_alias, check_name
+from ..options import AsJson, TracesDir
 
 if TYPE_CHECKING:
     from ...agents.artifact.manifest import Manifest
@@ -45,16 +46,9 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
         str | None, typer.Option(help="Point this alias at the version; needs --register.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of runs.")] = Path("runs"),
-    traces: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_TRACES",
-            help="Folder of request traces; without it, workload models stand in.",
-        ),
-    ] = None,
+    traces: TracesDir = None,
 ) -> None:
     """Seal the best model of a run: ONNX, manifest, golden vectors, signature.
 

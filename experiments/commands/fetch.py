@@ -11,6 +11,7 @@ import typer
 
 from ..files import check_folder
 from ..model_names import parse_reference
+from ..options import AsJson
 
 NOT_AS_TAGGED = 1
 """Exit code where the files are not what the registry says."""
@@ -24,7 +25,7 @@ def fetch(
         Path, typer.Option("-o", "--out", metavar="DIR", help="The artifact's folder to be.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace another artifact there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     runs: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of runs, which holds the registry.")
     ] = Path("runs"),

@@ -17,7 +17,7 @@ from ..leaderboard.frozen import Reproduction, compared, frozen_table
 from ..leaderboard.output import REPORT_FILE, print_board, write_board
 from ..leaderboard.spec import FULL, QUICK, load_spec
 from ..leaderboard.verification import differing, sample
-from ..options import MOST_WORKERS
+from ..options import MOST_WORKERS, AsJson, CellsDir, StudiesDir, TracesDir
 from ..places import CELLS_DIR, STUDIES_DIR, Places
 from ..provenance import collect
 from ..study import play_grid, prepare_study
@@ -69,36 +69,13 @@ def leaderboard(  # noqa: PLR0913, PLR0917  # options of the command
             "--verify", help="Play a sample of the stored cells again, and compare byte for byte."
         ),
     ] = False,
-    cells: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_CELLS",
-            show_default="~/.cache/gatepilot/cells",
-            help="Where what was played is kept, to be taken again.",
-        ),
-    ] = CELLS_DIR,
-    studies: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_STUDIES",
-            show_default="~/.cache/gatepilot/studies",
-            help="Where tuning studies are kept, to be gone on with.",
-        ),
-    ] = STUDIES_DIR,
-    traces: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_TRACES",
-            help="Folder of request traces; without it, workload models stand in.",
-        ),
-    ] = None,
+    cells: CellsDir = CELLS_DIR,
+    studies: StudiesDir = STUDIES_DIR,
+    traces: TracesDir = None,
     runs: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of runs, for run:ID in a specification.")
     ] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Reproduce the frozen comparison: every controller over the suite, with hashes and a report.
 

@@ -14,7 +14,7 @@ from ...envs.profiles.profile import Profile, load_profile, profile_ids
 from ..closed_loops import DEFAULT_CHUNK_TOKENS, LoopProtocol, LoopRun
 from ..compilation import compile_closed_loop_with_notice
 from ..files import check_ending, check_writable, replacing
-from ..options import MOST_SEED
+from ..options import MOST_SEED, AsJson
 from ..profile_files import Description, fitted_profile
 from ..profile_tables import print_catalogue, print_profile, summary
 from ..silicon_rows import FILE_NAME, load_silicon_rows, runs_of
@@ -61,7 +61,7 @@ def show(
         Path | None,
         typer.Option(metavar="FILE", help="Draw time a token over concurrency: png, svg or pdf."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     traces: TracesOption = None,
 ) -> None:
     """List the catalogue, or show one profile in full.

@@ -11,7 +11,7 @@ import typer
 from ...envs.scenario import load_scenario
 from ..compilation import compile_with_notice
 from ..files import check_writable
-from ..options import MOST_SEED, MOST_TICKS
+from ..options import MOST_SEED, MOST_TICKS, AsJson, TracesDir
 from ..rehearsal.faults import check_within, parse_blackout
 from ..rehearsal.incumbent import parse_incumbent
 from ..rehearsal.plan import RehearsalPlan, load_for, one_window, trained_scenario
@@ -69,21 +69,14 @@ def rehearse(  # noqa: PLR0913, PLR0917  # options of the command
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write an HTML page with plots.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     public_key: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="Check the signature with this key; default: it is not checked."
         ),
     ] = None,
-    traces: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_TRACES",
-            help="Folder of request traces; without it, workload models stand in.",
-        ),
-    ] = None,
+    traces: TracesDir = None,
 ) -> None:
     """Watch an artifact in shadow: a controller drives, the policy is asked, nothing is applied.
 

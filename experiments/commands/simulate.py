@@ -22,7 +22,7 @@ from ...envs.workload.request import Requests
 from ...envs.workload.trace import load_trace
 from ..compilation import compile_with_notice
 from ..files import check_writable
-from ..options import MOST_SEED
+from ..options import MOST_SEED, AsJson
 from ..scenario_choice import around_trace, changed, located_trace
 from ..simulation import Simulation, simulate_controlled, simulate_fixed
 from ..tables import check_table
@@ -82,7 +82,7 @@ def simulate(  # noqa: PLR0913, PLR0917  # options of the command
         Path | None,
         typer.Option(metavar="FILE", help="Write one row a request: csv, csv.gz, parquet."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     traces: Annotated[
         Path | None,
         typer.Option(metavar="DIR", envvar="GATEPILOT_TRACES", help="Folder of request traces."),

@@ -15,7 +15,7 @@ from ...agents.training import Device, Training
 from ..compilation import compile_with_notice
 from ..config import config_names, load_config
 from ..files import check_folder
-from ..options import MOST_SEED, MOST_TICKS
+from ..options import MOST_SEED, MOST_TICKS, AsJson, TracesDir
 from ..progress import TrainingProgress
 from ..provenance import collect
 from ..tracking import RunStore
@@ -51,18 +51,11 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run that was broken off, where it stopped."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     runs: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of runs: MLflow's database, the models.")
     ] = Path("runs"),
-    traces: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_TRACES",
-            help="Folder of request traces; without it, workload models stand in.",
-        ),
-    ] = None,
+    traces: TracesDir = None,
 ) -> None:
     """Train a policy; the best checkpoint by validation is kept, everything is logged to MLflow.
 

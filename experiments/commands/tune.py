@@ -16,7 +16,7 @@ from rich.table import Table
 from ..compilation import compile_with_notice
 from ..files import check_folder, writing
 from ..job_progress import JobsProgress
-from ..options import MOST_TICKS, MOST_WORKERS
+from ..options import MOST_TICKS, MOST_WORKERS, AsJson, StudiesDir, TracesDir
 from ..places import CELLS_DIR, STUDIES_DIR, Places
 from ..provenance import usable_cpus
 from ..scenario_choice import Overrides, named_scenarios
@@ -64,24 +64,9 @@ def tune(  # noqa: PLR0913, PLR0917  # options of the command
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for one YAML file a scenario.")
     ] = Path("tuned"),
-    studies: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_STUDIES",
-            show_default="~/.cache/gatepilot/studies",
-            help="Where studies are kept, to be gone on with.",
-        ),
-    ] = STUDIES_DIR,
-    traces: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            envvar="GATEPILOT_TRACES",
-            help="Folder of request traces; without it, workload models stand in.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    studies: StudiesDir = STUDIES_DIR,
+    traces: TracesDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tune controllers on the training range of scenarios, each with the same budget.
 

@@ -12,7 +12,7 @@ import typer
 
 from ..compilation import compile_with_notice
 from ..files import check_ending, check_folder, check_writable, replacing
-from ..options import MOST_SEED
+from ..options import MOST_SEED, AsJson
 from ..provenance import collect
 from ..terminal import StudyProgress
 from ..validation.claim import Section, ValidationContext
@@ -56,7 +56,7 @@ def validate(  # noqa: PLR0913, PLR0917  # options of the command
             metavar="DIR", help="Renew tables and plots of the documentation, in docs/validation."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
     reference: Annotated[
         Path | None,
         typer.Option(

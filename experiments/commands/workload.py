@@ -24,7 +24,7 @@ from ...envs.workload.request import Requests
 from ...envs.workload.statistics import load_statistics
 from ...envs.workload.thinning import fewer_tenants
 from ..files import check_ending, check_writable, replacing
-from ..options import MOST_FITTED_BINS, MOST_GROUPS, MOST_SEED, MOST_SEEDS
+from ..options import MOST_FITTED_BINS, MOST_GROUPS, MOST_SEED, MOST_SEEDS, AsJson
 from ..tables import check_table
 from ..workload_report import Outputs, Page
 from ..workload_source import WorkloadError, open_model, open_source, trace_of, write_requests
@@ -46,7 +46,6 @@ Plot = Annotated[
 Report = Annotated[
     Path | None, typer.Option("--report", metavar="FILE.html", help="Write a page with plots.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 From = Annotated[
     float | None,
     typer.Option("--from", min=0, max=MOST_LOAD_S, help="Start of the range, seconds."),

@@ -5,7 +5,6 @@ evaluation, finds the last breach and the beginning of its panic by looking back
 ranges of ticks.
 """
 
-import json
 import math
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +17,7 @@ from gatepilot.agents.baselines.knative_kpa import KnativeKpaParams
 from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.settings import Limits
 
-from .loads import sizes_under
+from .loads import sizes_resumed, sizes_under
 
 FAST, FULL = 200, 3_000
 
@@ -167,11 +166,9 @@ def test_many_histories_agree(history: History) -> None:
 @settings(deadline=None, max_examples=FAST)
 @given(histories, st.floats(0, 1))
 def test_it_remembers_all_that_it_needs(history: History, share: float) -> None:
-    half = round(share * len(history.ticks))
     site = Site(history.limits, history.tick_s)
     loads, ready = [t.load for t in history.ticks], [t.ready for t in history.ticks]
-    first, second = (history.params.make(site, seed=0) for _ in range(2))
-    before = sizes_under(first, loads[:half], history.start, ready[:half])
-    second.restore(json.loads(json.dumps(first.saved())))
-    last = before[-1] if before else history.start
-    assert before + sizes_under(second, loads[half:], last, ready[half:]) == reference(history)
+    found = sizes_resumed(
+        lambda: history.params.make(site, seed=0), loads, history.start, ready, share
+    )
+    assert found == reference(history)

@@ -4,7 +4,6 @@ It keeps every sample and every direction, looks back over them, and calculates 
 Loads end in .37 or are 0, so that no wish is a whole number which binary noise could lift.
 """
 
-import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,7 @@ from gatepilot.agents.baselines.ray_serve import RayServeParams
 from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.settings import Limits
 
-from .loads import sizes_under
+from .loads import sizes_resumed, sizes_under
 
 FAST, FULL = 200, 3_000
 
@@ -130,13 +129,10 @@ def test_many_histories_agree(history: History) -> None:
 @settings(deadline=None, max_examples=FAST)
 @given(histories, st.floats(0, 1))
 def test_it_remembers_all_that_it_needs(history: History, share: float) -> None:
-    half = round(share * len(history.ticks))
     site = Site(history.limits, history.tick_s)
     loads = [None if t.load is None else float(t.load) for t in history.ticks]
     ready = [t.ready for t in history.ticks]
-    first, second = (history.params.make(site, seed=0) for _ in range(2))
-    before = sizes_under(first, loads[:half], history.start, ready[:half])
-    second.restore(json.loads(json.dumps(first.saved())))
-    last = before[-1] if before else history.start
-    after = sizes_under(second, loads[half:], last, ready[half:])
-    assert before + after == reference(history)
+    found = sizes_resumed(
+        lambda: history.params.make(site, seed=0), loads, history.start, ready, share
+    )
+    assert found == reference(history)

@@ -28,7 +28,13 @@ from optuna.trial import FixedTrial, FrozenTrial, TrialState
 
 from ..envs.scenario import Scenario
 from ..envs.schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS
-from .baselines.registry import THRESHOLD_RULES, UNIT_SUFFIX, controller_names, params_type
+from .baselines.registry import (
+    REPLICA_KEEPERS,
+    THRESHOLD_RULES,
+    UNIT_SUFFIX,
+    controller_names,
+    params_type,
+)
 from .baselines.site import Site, Suggest
 from .choice import Choice, default_choice
 from .digests import scenario_digest, sources_digest
@@ -239,9 +245,10 @@ def is_tunable(name: str, site: Site) -> bool:
 
 
 def tunable_names(site: Site) -> tuple[str, ...]:
-    """Every controller of the registry that has something to tune, then each at steps of one."""
+    """Every controller that has something to tune, then those that scale at steps of one."""
     names = tuple(name for name in controller_names() if is_tunable(name, site))
-    return (*names, *(f"{name}{UNIT_SUFFIX}" for name in names))
+    scaling = (name for name in names if name not in REPLICA_KEEPERS)
+    return (*names, *(f"{name}{UNIT_SUFFIX}" for name in scaling))
 
 
 def _scores(trial: Trial, choices: Sequence[Choice], progress: Progress) -> list[float]:

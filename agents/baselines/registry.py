@@ -103,6 +103,15 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
 THRESHOLD_RULES: Final = frozenset({"always_open", "fixed", "litellm", "random"})
 """Those that set the breaker's threshold themselves; the others leave it alone."""
 
+REPLICA_KEEPERS: Final = frozenset(
+    {
+        *("adaptive_limiter", "dynamic_batch", "envoy_gradient", "failure_breaker", "litellm"),
+        *("netflix_aimd", "netflix_gradient2", "netflix_vegas", "resilience4j", "sentinel_bbr"),
+        *("always_open", "do_nothing", "token_breaker"),
+    }
+)
+"""Those that leave the replicas alone: restricting their steps changes next to nothing."""
+
 UNIT_SUFFIX: Final = "@unit"
 """Asks for the controller restricted to steps of one."""
 

@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 from gatepilot.agents import tuning
 from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.hpa import HpaParams
-from gatepilot.agents.baselines.registry import controller_names
+from gatepilot.agents.baselines.registry import REPLICA_KEEPERS, controller_names
 from gatepilot.agents.baselines.site import Suggest
 from gatepilot.agents.choice import Choice, default_choice
 from gatepilot.agents.evaluation import Progress, play_controllers
@@ -159,8 +159,10 @@ def test_who_has_something_to_tune(trials: TuningTrials) -> None:
     assert not is_tunable("do_nothing", site)
     assert not is_tunable("random@unit", site)
     names = tunable_names(site)
-    bare = names[: len(names) // 2]
-    assert names == (*bare, *(f"{name}@unit" for name in bare))
+    bare = [name for name in names if not name.endswith("@unit")]
+    scaling = [name for name in bare if name not in REPLICA_KEEPERS]
+    assert names == (*bare, *(f"{name}@unit" for name in scaling))
+    assert 0 < len(scaling) < len(bare)
     assert {"hpa", "fixed"} <= set(bare) < set(controller_names())
 
 

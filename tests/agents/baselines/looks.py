@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gatepilot.agents.policy import Controller
@@ -56,3 +57,26 @@ def vectors_of(name: str) -> dict[str, list[dict[str, Any]]]:
 def each(cases: list[dict[str, Any]]) -> pytest.MarkDecorator:
     """One test a vector, under its name."""
     return pytest.mark.parametrize("vector", cases, ids=[case["name"] for case in cases])
+
+
+def random_snapshot(generator: np.random.Generator) -> MetricsSnapshot:
+    """A look with gaps, at a busy gateway or a quiet one, a faulty one or a sound one."""
+    busy, faulty = generator.random(2)
+    values = {
+        "cpu_utilization": busy,
+        "ttft_p95_s": 0.05 * 200**busy,
+        "e2e_p95_s": 1.0 + 60 * busy,
+        "error_rate": faulty if faulty > 0.5 else 0.02 * faulty,
+        "replicas_ready": float(generator.integers(0, 9)),
+        "replicas_starting": float(generator.integers(0, 3)),
+        "vram_utilization": 0.5 + busy / 2,
+        "request_rate_rps": 40 * busy,
+        "running": float(generator.integers(0, 300)),
+        "waiting": float(generator.integers(0, 100)),
+        "kv_usage": busy,
+        "samples": 60 * 40 * busy,
+    }
+    values |= {"prompt_tokens_p50": 500.0, "prompt_tokens_p95": 2000.0, "replicas_ejected": 0.0}
+    values |= dict.fromkeys(TOKEN_FIELDS, 2e4 * busy * (faulty < 0.9))
+    known = {name: float(v) for name, v in values.items() if generator.random() > 0.03}
+    return MetricsSnapshot(replicas_requested=4, breaker_threshold=0.5, **known)

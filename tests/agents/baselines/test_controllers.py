@@ -14,6 +14,7 @@ from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.hpa import Hpa, HpaParams
 from gatepilot.agents.baselines.registry import (
     BASELINES,
+    REPLICA_KEEPERS,
     THRESHOLD_RULES,
     controller_names,
     make_controller,
@@ -24,6 +25,7 @@ from gatepilot.envs.schema.fields import FIELDS
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
+from .looks import random_snapshot
 from .suggesting import RandomSuggest, site
 
 LIMITS = Limits(2, 12)
@@ -103,6 +105,19 @@ def test_what_the_constant_ones_set() -> None:
 )
 def test_fixed(params: FixedParams, settings: GatewaySettings, expected: GatewaySettings) -> None:
     assert make_controller("fixed", SITE, params=params).decide(BUSY, settings) == expected
+
+
+@pytest.mark.parametrize("name", controller_names())
+def test_who_leaves_the_replicas_alone(name: str) -> None:
+    generator = np.random.default_rng(0)
+    looks = [random_snapshot(generator) for _ in range(100)]
+    has_moved = False
+    for seed in range(20):
+        drawn = params_type(name).suggested(RandomSuggest(np.random.default_rng(seed)), SITE)
+        controller = make_controller(name, SITE, params=drawn)
+        sizes = {controller.decide(look, START).replicas for look in looks}
+        has_moved |= sizes != {START.replicas}
+    assert has_moved == (name not in REPLICA_KEEPERS)
 
 
 def test_fixed_refuses_what_no_gateway_should_get() -> None:

@@ -16,7 +16,7 @@ from gatepilot.agents.policy import Controller, Remembering
 from gatepilot.envs.schema.settings import GatewaySettings, Limits
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
-from .looks import TOKEN_FIELDS
+from .looks import random_snapshot
 from .suggesting import site
 
 LIMITS = Limits(1, 12)
@@ -58,28 +58,6 @@ def test_every_controller_goes_on_where_another_stopped(name: str, half: int) ->
     last = before[-1] if before else start
     assert isinstance(last, GatewaySettings)
     assert before + decided(second, loads[half:], last) == whole
-
-
-def random_snapshot(generator: np.random.Generator) -> MetricsSnapshot:
-    """A look with gaps, at a busy gateway or a quiet one, a faulty one or a sound one."""
-    busy, faulty = generator.random(2)
-    values = {
-        "cpu_utilization": busy,
-        "ttft_p95_s": 0.05 * 200**busy,
-        "e2e_p95_s": 1.0 + 60 * busy,
-        "error_rate": faulty if faulty > 0.5 else 0.02 * faulty,
-        "replicas_ready": float(generator.integers(0, 9)),
-        "replicas_starting": float(generator.integers(0, 3)),
-        "vram_utilization": 0.5 + busy / 2,
-        "request_rate_rps": 40 * busy,
-        "running": float(generator.integers(0, 300)),
-        "waiting": float(generator.integers(0, 100)),
-        "kv_usage": busy,
-        "samples": 60 * 40 * busy,
-    }
-    values |= dict.fromkeys(TOKEN_FIELDS, 2e4 * busy * (faulty < 0.9))
-    known = {name: float(v) for name, v in values.items() if generator.random() > 0.03}
-    return MetricsSnapshot(replicas_requested=4, breaker_threshold=0.5, **known)
 
 
 @pytest.mark.parametrize("name", controller_names())

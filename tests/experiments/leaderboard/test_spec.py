@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gatepilot.agents.contestants import parse_contestant
+from gatepilot.agents.baselines.registry import REPLICA_KEEPERS
 from gatepilot.agents.scenario_site import scenario_site
 from gatepilot.agents.tuning import tunable_names
 from gatepilot.envs.scenario import load_scenario
@@ -46,7 +47,8 @@ def test_everybody_and_everything_in_a_shipped_one_is_known(name: str) -> None:
     assert spec.name == name
     for policy in spec.policies:
         parse_contestant(policy, _nobody)
-        assert policy.endswith("@unit") or f"{policy}@unit" in spec.policies or policy in ALONE
+        is_alone = policy in ALONE or policy in REPLICA_KEEPERS
+        assert is_alone or policy.endswith("@unit") or f"{policy}@unit" in spec.policies
     for scenario in spec.scenarios or suite(str(spec.suite)):
         load_scenario(scenario)
     assert spec.windows >= 6, "fewer allow no verdict"

@@ -80,14 +80,15 @@ def rows_for(parents: Ints, rows: Ints) -> Ints:
     """A row for each child, `(k,)`: the first of each parent stays in its parent's row.
 
     Args:
-        parents: `(k,)`: their rows.
-        rows: All rows there are, at least k.
+        parents: `(k,)`: their rows, among these or not.
+        rows: All rows for children, at least k.
     """
     children = np.empty(len(parents), np.int64)
     parent, first = np.unique(parents, return_index=True)
-    children[first] = parent
+    inside = np.isin(parent, rows)
+    children[first[inside]] = parent[inside]
     others = np.ones(len(parents), bool)
-    others[first] = False
+    others[first[inside]] = False
     children[others] = np.setdiff1d(rows, parent)[: int(others.sum())]
     return children
 

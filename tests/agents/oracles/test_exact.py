@@ -8,8 +8,9 @@ import pytest
 from gatepilot.agents.episodes import Outcomes
 from gatepilot.agents.evaluation import play_controllers
 from gatepilot.agents.oracles.exact import Exact, solve_exactly
-from gatepilot.agents.oracles.lookahead import LookaheadParams, play_lookahead
+from gatepilot.agents.oracles.lookahead import play_lookahead
 from gatepilot.agents.oracles.plan import Plan
+from gatepilot.agents.oracles.search import LookaheadParams
 from gatepilot.agents.oracles.small_setups import SMALL_SETUPS
 from gatepilot.agents.trial import Trial, prepare_trial
 from gatepilot.envs.scenario import Scenario

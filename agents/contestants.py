@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from ..envs.schema.fingerprint import Contract
 from ..envs.schema.observation import ObservationSpec
 from .artifact.errors import ArtifactError
 from .artifact.runtime import load_artifact
-from .baselines.fixed import FixedParams
 from .baselines.planner.advisor import advisor_identity
 from .baselines.planner.planner import PlannerParams
 from .baselines.registry import UNIT_SUFFIX, controller_names
-from .choice import Choice, default_choice
-from .episodes import Outcomes
-from .evaluation import MakeController, Progress, play_controllers, play_policy
-from .oracles.foresight import plan_count, play_hindsight
+from .bounds import ORACLES, BestFixed, Oracle, constant_maker
+from .choice import default_choice
+from .contestant import Contestant, Performance, PolicyError, Preparation, SettingsFrom
+from .evaluation import play_controllers, play_policy
 from .policy import Controller, Policy
 from .trial import Trial, TrialPlan
-from .tuning import Reporter, TuningTrials, is_tunable, tune
+from .tuning import is_tunable, tune
 from .windows import Window
 
 FORMS: Final = (
     f"a controller's name ({', '.join(controller_names())}; {UNIT_SUFFIX} behind it allows steps "
-    "of one only), best_fixed, hindsight, fixed:N, run:ID or the folder of an exported artifact"
+    f"of one only), best_fixed, {', '.join(ORACLES)}, fixed:N, run:ID or the folder of an exported "
+    "artifact"
 )
 """Everything that `--policy` understands."""
-THRESHOLDS_TRIED: Final = (1, 2, 3, 4, 6, 8, 14, 19)
-"""Thresholds at which the best constant is looked for, besides the scenario's own."""
-SIZES_TRIED: Final = 3
-"""Numbers of replicas for which it is looked for at all of them."""
-
-
-class PolicyError(ValueError):
-    """A policy that cannot take part: one line."""
 
 
 @dataclass(frozen=True)
@@ -57,53 +49,6 @@ class TrainedPolicy:
 
 LoadRun: TypeAlias = Callable[[str], TrainedPolicy]
 """Loads the best model of a tracked run by its id."""
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """What a contestant may use to get ready for a trial."""
-
-    tuning_trials: Callable[[], TuningTrials]
-    """Windows of the same scenario to tune on; loaded only when somebody tunes."""
-    studies_dir: Path | None
-    """Where tuning studies are kept."""
-    reporter: Reporter
-    shipped: Mapping[str, Choice] = field(default_factory=dict)
-    """Settings that ship with the project for this very scenario, by label: they are not looked for
-    again."""
-
-
-SettingsFrom: TypeAlias = Literal["shipped", "tuned"]
-"""Whether settings ship with the project or were searched for in this evaluation."""
-
-
-@dataclass(frozen=True)
-class Performance:
-    """What a contestant did in a trial."""
-
-    runs: tuple[tuple[int | None, Outcomes], ...]
-    """Outcomes by training seed; a rule has one, without seed."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Chosen parameters."""
-    settings_from: SettingsFrom | None = None
-    """Where they come from; `None`: nobody tuned them."""
-
-
-class Contestant(Protocol):
-    """A policy that can be put through a trial."""
-
-    @property
-    def label(self) -> str:
-        """Its name, as given."""
-        ...
-
-    def check(self, trial: TrialPlan) -> None:
-        """Raises PolicyError if it does not fit the trial's scenario."""
-        ...
-
-    def play(self, trial: Trial, preparation: Preparation) -> Performance:
-        """Prepares itself and plays every window."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -163,56 +108,9 @@ class FixedCount:
     def play(self, trial: Trial, preparation: Preparation) -> Performance:
         """Plays."""
         progress = preparation.reporter.start(self.label, len(trial.windows) * trial.ticks)
-        maker = _fixed(trial, self.replicas, trial.scenario.gateway.threshold_steps)
+        maker = constant_maker(trial, self.replicas, trial.scenario.gateway.threshold_steps)
         outcomes = play_controllers(trial, [maker], progress)
         return Performance(((None, outcomes[0]),), {"replicas": self.replicas})
-
-
-@dataclass(frozen=True)
-class BestFixed:
-    """The constant that turned out best on these very windows: a bound for constants.
-
-    Every allowed number of replicas is played at the scenario's own threshold. Where faults are on,
-    so that it plays a part, the best few are played at other thresholds too.
-    """
-
-    label: str
-
-    def check(self, trial: TrialPlan) -> None:
-        """It fits everywhere."""
-
-    def play(self, trial: Trial, preparation: Preparation) -> Performance:
-        """Plays them all and keeps the highest mean return."""
-        limits, start = trial.limits, trial.scenario.gateway.threshold_steps
-        counts = range(limits.min_replicas, limits.max_replicas + 1)
-        others = [step for step in THRESHOLDS_TRIED if step != start and trial.scenario.faults]
-        sizes = min(SIZES_TRIED, len(counts))
-        ticks = (len(counts) + sizes * len(others)) * len(trial.windows) * trial.ticks
-        progress = preparation.reporter.start(self.label, ticks)
-        constants = [(count, start) for count in counts]
-        played = _play_constants(trial, constants, progress)
-        best_first = sorted(constants, key=lambda c: played[c].returns.mean(), reverse=True)
-        further = [(count, step) for count, _ in best_first[:sizes] for step in others]
-        played |= _play_constants(trial, further, progress)
-        best = max(played, key=lambda constant: played[constant].returns.mean())
-        settings = {"replicas": best[0]} | ({"threshold_steps": best[1]} if others else {})
-        return Performance(((None, played[best]),), settings)
-
-
-@dataclass(frozen=True)
-class Oracle:
-    """The hindsight controller, which knows what is to come: a bound, not a rival."""
-
-    label: str
-
-    def check(self, trial: TrialPlan) -> None:
-        """It fits everywhere."""
-
-    def play(self, trial: Trial, preparation: Preparation) -> Performance:
-        """Lays its plans and plays them all."""
-        plans = plan_count(trial)
-        progress = preparation.reporter.start(self.label, plans * len(trial.windows) * trial.ticks)
-        return Performance(((None, play_hindsight(trial, progress).outcomes),))
 
 
 @dataclass(frozen=True)
@@ -264,9 +162,10 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
     """Finds out who is meant.
 
     Args:
-        text: A controller's name, `best_fixed`, `hindsight`, `fixed:N`, `run:ID`, or an artifact's
-            folder; `run:ID,ID` names several trainings of one recipe that differ in their seed. A
-            name wins over a folder that is called like it; `./` before it means the folder.
+        text: A controller's name, `best_fixed`, `hindsight`, `lookahead`, `fixed:N`, `run:ID`, or
+            an artifact's folder; `run:ID,ID` names several trainings of one recipe that differ in
+            their seed. A name wins over a folder that is called like it; `./` before it means the
+            folder.
         load_run: Loads a run's model.
 
     Raises:
@@ -274,7 +173,7 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
     """
     if text == "best_fixed":
         return BestFixed(text)
-    if text == "hindsight":
+    if text in ORACLES:
         return Oracle(text)
     if match := re.fullmatch(r"fixed:(\d+)", text):
         return FixedCount(text, int(match[1]))
@@ -315,22 +214,3 @@ def _exported(folder: Path) -> TrainedPolicy:
         policy.digest,
         manifest.advisor,
     )
-
-
-def _play_constants(
-    trial: Trial, constants: Sequence[tuple[int, int]], progress: Progress
-) -> dict[tuple[int, int], Outcomes]:
-    """Outcomes by replicas and threshold."""
-    if not constants:
-        return {}
-    makers = [_fixed(trial, *constant) for constant in constants]
-    return dict(zip(constants, play_controllers(trial, makers, progress), strict=True))
-
-
-def _fixed(trial: Trial, replicas: int, threshold_steps: int) -> MakeController:
-    params = FixedParams(replicas, threshold_steps)
-
-    def make(window: Window) -> Controller:
-        return params.make(trial.site, seed=window.seed)
-
-    return make

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gatepilot.agents.contestants import BestFixed, Preparation
+from gatepilot.agents.bounds import BestFixed
+from gatepilot.agents.contestant import Preparation
 from gatepilot.agents.episodes import Outcomes
 from gatepilot.agents.evaluation import unkeepable
 from gatepilot.agents.oracles.foresight import play_hindsight

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from ..agents import tuning
 from ..agents.choice import Choice
-from ..agents.contestants import Contestant, TunedController
+from ..agents.contestant import Contestant
+from ..agents.contestants import TunedController
 from ..agents.digests import scenario_digest, sources_digest, traffic_of
 from ..agents.trial import TrialPlan
 from ..agents.tuning import is_tunable

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from ..agents.choice import Choice
-from ..agents.contestants import Contestant, Performance, PolicyError, Preparation
+from ..agents.contestant import Contestant, Performance, PolicyError, Preparation
 from ..agents.evaluation import unkeepable
 from ..agents.trial import Trial, TrialPlan, load_trial
 from ..agents.tuning import Reporter

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from ..agents.contestants import Performance, SettingsFrom
+from ..agents.contestant import Performance, SettingsFrom
 from ..agents.digests import json_digest
 from ..agents.episodes import Episode, Outcomes, episodes_of
 from ..agents.trial import TrialPlan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from ..agents.contestants import Contestant, Learned, TrainedPolicy, parse_contestant
+from ..agents.contestant import Contestant
+from ..agents.contestants import Learned, TrainedPolicy, parse_contestant
 
 
 def named_contestant(name: str, runs: Path) -> Contestant:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..agents.choice import Choice
-from ..agents.contestants import Contestant
+from ..agents.contestant import Contestant
 from ..agents.episodes import Episode, Outcomes
 from ..agents.trial import TrialPlan, load_trial, plan_trial
 from ..envs.scenario import Scenario, is_shipped

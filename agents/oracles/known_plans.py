@@ -55,7 +55,7 @@ def best_plans(plans: Sequence[Plan], returns: NDArray[np.float64], count: int) 
     """
     unlike, first = np.unique(returns, return_index=True)
     best = first[np.argsort(-unlike, kind="stable")]
-    return [plans[place] for place in np.resize(best[:count], count)]
+    return [plans[place] for place in np.resize(best[:count], count).tolist()]
 
 
 def replicas_that_kept(played: Sequence[Outcomes], window_ticks: int) -> NDArray[np.int64]:

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...agents.baselines.registry import UNIT_SUFFIX
-from ...agents.contestants import Contestant, FixedCount, Learned, TunedController
+from ...agents.contestant import Contestant
+from ...agents.contestants import FixedCount, Learned, TunedController
 from ...agents.statistics import Comparison, Interval, Values, Verdict, iqm
 from ...agents.suite_statistics import SuiteBootstrap, suite_mean
 from ..cells import Cell

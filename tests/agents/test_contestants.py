@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.planner.advisor import advisor_identity
 from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
+from gatepilot.agents.bounds import ORACLES, BestFixed, Oracle
 from gatepilot.agents.choice import Choice
+from gatepilot.agents.contestant import Performance, PolicyError, Preparation
 from gatepilot.agents.contestants import (
-    BestFixed,
     FixedCount,
     Learned,
-    Performance,
-    PolicyError,
-    Preparation,
     TrainedPolicy,
     TunedController,
     parse_contestant,
 )
-from gatepilot.agents.evaluation import Progress, no_progress
+from gatepilot.agents.evaluation import Progress
 from gatepilot.agents.trial import Trial, prepare_trial
 from gatepilot.agents.tuning import TuningTrials, tuning_trials
 from gatepilot.envs.scenario import Scenario
@@ -37,11 +35,19 @@ class Journal:
     """Remembers what was started."""
 
     asked: list[str] = field(default_factory=list)
+    announced: int = 0
+    """Ticks of everything that was started."""
+    told: int = 0
+    """Ticks that were played, of what tells of them."""
 
     def start(self, what: str, ticks: int) -> Progress:
         assert ticks > 0
         self.asked.append(what)
-        return no_progress
+        self.announced += ticks
+        return self.tell
+
+    def tell(self, ticks: int) -> None:
+        self.told += ticks
 
 
 @dataclass
@@ -89,6 +95,8 @@ def test_names_are_understood(trial: Trial) -> None:
     runs = {"a": trained(trial, 1), "b": trained(trial, 2)}
     for text, kind in {
         "best_fixed": BestFixed,
+        "hindsight": Oracle,
+        "lookahead": Oracle,
         "fixed:3": FixedCount,
         "hpa": TunedController,
         "hpa@unit": TunedController,
@@ -114,6 +122,22 @@ def test_the_best_constant_is_chosen_on_the_very_windows(
     assert means(best) == [max(every)]
     assert best.settings == {"replicas": 1 + int(np.argmax(every))}
     assert best.runs[0][0] is None
+
+
+def test_oracles_announce_what_they_play_and_the_one_that_searches_is_the_bound(
+    trial: Trial, no_training: Preparation
+) -> None:
+    reached = {}
+    for label in ORACLES:
+        journal = Journal()
+        performance = Oracle(label).play(trial, replace(no_training, reporter=journal))
+        assert (journal.asked, journal.told) == ([label], journal.announced)
+        ((seed, reached[label]),) = performance.runs
+        assert (seed, performance.settings) == (None, {})
+    ((_, best_fixed),) = BestFixed("best_fixed").play(trial, no_training).runs
+    for other in (reached["hindsight"], best_fixed):
+        assert (other.returns <= reached["lookahead"].returns + 1e-9).all()
+    assert reached["lookahead"].returns.mean() > best_fixed.returns.mean() + 0.1
 
 
 def test_a_rule_with_parameters_is_tuned_and_one_without_is_not(

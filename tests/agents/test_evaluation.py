@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from gatepilot.agents.baselines.registry import make_controller
-from gatepilot.agents.contestants import PolicyError, parse_contestant
+from gatepilot.agents.contestant import PolicyError
+from gatepilot.agents.contestants import parse_contestant
 from gatepilot.agents.episodes import Outcomes, episodes_of
 from gatepilot.agents.evaluation import (
     MakeController,

@@ -13,7 +13,6 @@ from gatepilot.agents.oracles.foresight import play_hindsight
 from gatepilot.agents.oracles.known_plans import known_count, known_plans, replicas_that_kept
 from gatepilot.agents.oracles.lookahead import (
     Lookahead,
-
     lookahead_ticks,
     play_lookahead,
 )

@@ -85,6 +85,8 @@ BARS: dict[str, tuple[Callable[[], tuple[bool, dict[str, Any]]], tuple[str, ...]
     "feasible": (measures.feasible, LEARNING),
     "threshold": (measures.threshold, LEARNING),
     "tuned": (measures.tuned, LEARNING),
+    "bounds": (measures.bounds, LEARNING),
+    "unbeaten": (measures.unbeaten, (*LEARNING, *JUDGING)),
     "leaderboard": (measures.leaderboard, (*LEARNING, *JUDGING)),
     "learning": (measures.learning, LEARNING),
     "documented": (measures.documented, LEARNING),

@@ -76,6 +76,18 @@ def test_its_plan_reaches_what_it_promises_and_the_look_ahead_comes_near(name: s
     assert exact.best - 0.03 * (exact.best - exact.worst) <= found <= exact.best + 1e-9
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180, func_only=True)
+@pytest.mark.parametrize("name", SMALL_SETUPS)
+def test_in_its_full_length_the_look_ahead_is_within_three_percent(name: str) -> None:
+    setup = SMALL_SETUPS[name]
+    exact = solve_exactly(setup.trial(), setup.threshold_steps)
+    params = LookaheadParams(threshold_steps=setup.threshold_steps)
+    found = play_lookahead(setup.trial(), params=params).outcomes.returns[0]
+    allowed = 0.03 * min(abs(exact.best), exact.best - exact.worst)
+    assert exact.best - allowed <= found <= exact.best + 1e-9
+
+
 def test_a_choice_that_pays_later_is_found() -> None:
     """The ramp is met only if replicas are ordered before it; what comes first is a cost alone."""
     trial = SMALL_SETUPS["ramp"].trial(7)

@@ -10,12 +10,19 @@ from gatepilot.agents.baselines.registry import make_controller
 from gatepilot.agents.episodes import Outcomes
 from gatepilot.agents.evaluation import MakeController, play_controllers
 from gatepilot.agents.oracles.foresight import play_hindsight
-from gatepilot.agents.oracles.known_plans import known_count, known_plans, replicas_that_kept
+from gatepilot.agents.oracles.known_plans import (
+    best_plans,
+    constants,
+    known_count,
+    known_plans,
+    replicas_that_kept,
+)
 from gatepilot.agents.oracles.lookahead import (
     Lookahead,
     lookahead_ticks,
     play_lookahead,
 )
+from gatepilot.agents.oracles.plan import Plan
 from gatepilot.agents.oracles.search import LookaheadParams
 from gatepilot.agents.trial import Trial, prepare_trial
 from gatepilot.envs.scenario import FaultSpec, Scenario
@@ -58,6 +65,14 @@ def trial_of(small: Scenario, faults: str = "none", windows: int = 3) -> Trial:
     return prepare_trial(busy, split="test", ticks=TICKS, windows=windows, seed=4)
 
 
+def makers_of(trial: Trial) -> list[MakeController]:
+    """All plans that need no search."""
+    return [
+        lambda window, i=i: known_plans(trial, window)[i].make()  # type: ignore[misc]
+        for i in range(known_count(trial))
+    ]
+
+
 @pytest.fixture(scope="module")
 def searched(small: Scenario) -> tuple[Trial, Lookahead]:
     trial = trial_of(small)
@@ -90,14 +105,46 @@ def test_it_does_not_only_pick_a_plan_that_is_known_anyway(
     searched: tuple[Trial, Lookahead],
 ) -> None:
     trial, found = searched
-    makers: list[MakeController] = [
-        lambda window, i=i: known_plans(trial, window)[i].make()  # type: ignore[misc]
-        for i in range(known_count(trial))
-    ]
-    known = np.stack([outcomes.returns for outcomes in play_controllers(trial, makers)])
+    known = np.stack([o.returns for o in play_controllers(trial, makers_of(trial))])
     assert (found.outcomes.returns >= known.max(axis=0)).all()
     assert found.outcomes.returns.mean() > known.max(axis=0).mean() + 0.1
     assert not found.is_known.all()
+
+
+@pytest.mark.parametrize("faults", ["none", "a bad replica and brown-outs"])
+def test_the_narrowest_search_is_not_below_what_guides_it(small: Scenario, faults: str) -> None:
+    trial = trial_of(small, faults, windows=2)
+    found = play_lookahead(trial, params=LookaheadParams(branches=2, guides=1, horizon=1))
+    known = np.stack([o.returns for o in play_controllers(trial, makers_of(trial))])
+    assert (found.outcomes.returns >= known.max(axis=0) - 1e-9).all()
+    np.testing.assert_array_equal(found.outcomes.returns, found.planned_returns)
+
+
+def test_what_one_round_finds_guides_the_next(small: Scenario) -> None:
+    trial = trial_of(small, "surges and failed starts", windows=2)
+    once, twice = (
+        play_lookahead(trial, params=replace(NARROW, rounds=rounds)) for rounds in (1, 2)
+    )
+    assert (twice.outcomes.returns >= once.outcomes.returns - 1e-9).all()
+    assert (twice.is_known <= once.is_known).all()
+
+
+def test_constants_have_thresholds_only_where_faults_are(small: Scenario) -> None:
+    quiet, faulty = trial_of(small), trial_of(small, "a bad replica and brown-outs")
+    assert constants(quiet) == [(replicas, 10) for replicas in range(1, 7)]
+    thresholds = (1, 2, 3, 4, 6, 8, 10, 14, 19)
+    assert constants(faulty) == [(n, steps) for n in range(1, 7) for steps in thresholds]
+    for trial in (quiet, faulty):
+        assert len(known_plans(trial, trial.windows[0])) == known_count(trial)
+
+
+def test_the_best_plans_are_unlike_and_come_again_where_there_are_few() -> None:
+    plans = [Plan(np.array([n]), np.array([10])) for n in range(5)]
+    returns = np.array([-3.0, 1.0, -2.0, 1.0, -9.0])
+    ask = [int(plan.replicas[0]) for plan in best_plans(plans, returns, 3)]
+    assert ask == [1, 2, 0]
+    again = [int(plan.replicas[0]) for plan in best_plans(plans[:2], returns[:2], 5)]
+    assert again == [1, 0, 1, 0, 1]
 
 
 def test_windows_are_searched_alone_whatever_is_beside_them(
@@ -133,11 +180,15 @@ def test_a_short_horizon_sees_a_ramp_too_late(small: Scenario) -> None:
 
 
 def test_with_a_longer_step_it_moves_at_every_so_manieth_tick_alone(small: Scenario) -> None:
+    """From where it leaves the plan that guides it, that is."""
     trial = trial_of(small)
     found = play_lookahead(trial, params=replace(NARROW, step=4))
-    for plan, is_known in zip(found.plans, found.is_known, strict=True):
+    for window, plan in zip(trial.windows, found.plans, strict=True):
+        known = np.stack([known.replicas for known in known_plans(trial, window)])
+        differs = np.pad(known != plan.replicas, ((0, 0), (0, 1)), constant_values=True)
+        left = differs.argmax(axis=1).max()
         moved = 1 + np.flatnonzero(np.diff(plan.replicas))
-        assert is_known or (moved % 4 == 0).all()
+        assert (moved[moved > left] % 4 == 0).all()
     np.testing.assert_array_equal(found.outcomes.returns, found.planned_returns)
 
 
@@ -153,7 +204,7 @@ def test_every_tick_is_told(small: Scenario) -> None:
 
 
 def test_a_search_of_nothing_is_refused() -> None:
-    for name in ("horizon", "step", "branches"):
+    for name in ("horizon", "step", "branches", "guides", "rounds"):
         with pytest.raises(ValueError, match=f"{name} is 0, expected 1 or more"):
             replace(LookaheadParams(), **{name: 0})  # type: ignore[arg-type]
 

@@ -5,7 +5,9 @@ and every constant. The best of them guide the search, so it is never below any 
 out is a plan for each window, played like anybody's.
 
 Traffic, faults and all that chance will decide (routing, cold starts, whom a fault hits) are in the
-copied state and so foreseen: this is a bound for what can be reached, not a rival.
+copied state and so foreseen: this is a bound for what can be reached, not a rival. It is one over
+courses of replicas and of the threshold; the admission limit stays the scenario's own, which no
+limit tried was ever better than (docs/evaluation.md, The bound).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from ..envs.scenario_file import first_problem, to_json
 from ..envs.scenario_numbers import SPEC_CONFIG, Count, Share
 from ..envs.schema.observation import ObservationSpec, Preset
-from .baselines.planner.planner import PlannerParams
+from .baselines.planner.params import PlannerParams
 
 Algorithm = Literal["ppo", "dqn"]
 """The learners there are."""

@@ -13,7 +13,7 @@ from ..envs.schema.observation import ObservationSpec
 from .artifact.errors import ArtifactError
 from .artifact.runtime import load_artifact
 from .baselines.planner.advisor import advisor_identity
-from .baselines.planner.planner import PlannerParams
+from .baselines.planner.params import PlannerParams
 from .baselines.registry import UNIT_SUFFIX, controller_names
 from .bounds import ORACLES, BestFixed, Oracle, constant_maker
 from .choice import default_choice

@@ -22,7 +22,7 @@ from ..envs.schema.snapshot import MetricsSnapshot
 from ..reward.documented import default_reward
 from .baselines.fixed import FixedParams
 from .baselines.planner.advisor import site_advisor
-from .baselines.planner.planner import PlannerParams
+from .baselines.planner.params import PlannerParams
 from .episodes import Outcomes, Tally
 from .policy import Controller, Policy
 from .trial import Trial

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..envs.scenario import Scenario
 from .baselines.planner.advisor import PlannerAdvisor
-from .baselines.planner.planner import PlannerParams
+from .baselines.planner.params import PlannerParams
 from .scenario_site import scenario_site
 
 

@@ -16,7 +16,7 @@ from ..envs.schema.fields import FIELD_INDEX
 from ..envs.schema.observation import ObservationSpec
 from ..envs.schema.settings import THRESHOLD_STEP
 from .baselines.always_max import AlwaysMaxParams
-from .baselines.planner.planner import PlannerParams
+from .baselines.planner.params import PlannerParams
 from .config import ValidationConfig
 from .episodes import Outcomes
 from .evaluation import play_controllers, play_policy

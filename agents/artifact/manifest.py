@@ -19,7 +19,7 @@ from ...envs.schema.fingerprint import Contract
 from ...envs.schema.observation import ObservationSpec
 from ...envs.schema.settings import Limits
 from ..baselines.planner.advisor import advisor_identity, identified
-from ..baselines.planner.planner import PlannerParams
+from ..baselines.planner.params import PlannerParams
 from .errors import ArtifactError, FingerprintMismatchError
 from .layout import (
     FORMAT,

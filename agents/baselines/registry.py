@@ -100,7 +100,7 @@ BASELINES: Final[dict[str, type[ControllerParams]]] = {
 }
 """Name to parameters."""
 
-THRESHOLD_RULES: Final = frozenset({"always_open", "fixed", "litellm", "random"})
+THRESHOLD_RULES: Final = frozenset({"always_open", "fixed", "litellm", "planner", "random"})
 """Those that set the breaker's threshold themselves; the others leave it alone."""
 
 REPLICA_KEEPERS: Final = frozenset(

@@ -67,6 +67,16 @@ ADVICE_ENTRIES: Final[tuple[AdviceEntry, ...]] = (
         False,
         "replicas wanted less those asked for",
     ),
+    AdviceEntry(
+        "threshold_gap",
+        "0-1",
+        1.0,
+        "linear",
+        1.0,
+        True,
+        False,
+        "breaker threshold that the advisor would set less the one in force",
+    ),
 )
 """The entries in their fixed order. A change of them changes the fingerprint of `advised`."""
 

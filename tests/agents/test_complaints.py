@@ -8,7 +8,7 @@ import pytest
 
 from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.planner.controller import PlannerControllerParams
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.baselines.registry import make_controller
 from gatepilot.agents.choice import Choice
 from gatepilot.agents.evaluation import MakeController, play_controllers
@@ -73,7 +73,7 @@ def test_aibrix_2670_replicas_that_start_for_five_minutes_bring_no_cascade(
 
     Its margins for jumps to come are off: they are ordered on purpose, not by the ones that start.
     """
-    bare = PlannerParams(errors=0.0, reserve=0.0)
+    bare = PlannerParams(errors=0.0, capacity_error=0.05, reserve=0)
     trial = stepped(small, 300.0, 15.0, 45.0)
     sizes = range(1, 17)
     played = play_controllers(trial, [partial(fixed, trial, n) for n in sizes])

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from gatepilot.agents.baselines.fixed import FixedParams
 from gatepilot.agents.baselines.planner.advisor import advisor_identity
-from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
+from gatepilot.agents.baselines.planner.planner import Planner
 from gatepilot.agents.bounds import ORACLES, BestFixed, Oracle
 from gatepilot.agents.choice import Choice
 from gatepilot.agents.contestant import Performance, PolicyError, Preparation
@@ -224,7 +225,7 @@ def test_an_advised_policy_plays_with_its_own_advisor_at_the_trials_place(
     trial: Trial, no_training: Preparation
 ) -> None:
     bold, careful = Follower(), Follower()
-    for follower, params in ((bold, PlannerParams()), (careful, PlannerParams(reserve=3.0))):
+    for follower, params in ((bold, PlannerParams()), (careful, PlannerParams(reserve=3))):
         learned = Learned("run:a", (advised(trial, params, follower),))
         learned.check(trial)
         learned.play(trial, no_training)
@@ -244,6 +245,6 @@ def test_an_advised_policy_plays_with_its_own_advisor_at_the_trials_place(
 def test_an_advised_policy_is_bound_to_its_advisor(trial: Trial) -> None:
     made = advised(trial, PlannerParams(), Follower())
     Learned("run:a", (made,)).check(trial)
-    other = replace(made, advisor=PlannerParams(reserve=3.0))
+    other = replace(made, advisor=PlannerParams(reserve=3))
     with pytest.raises(PolicyError, match=r"run:a: trained under contract \w{12}, but small"):
         Learned("run:a", (other,)).check(trial)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 import gatepilot.envs.registration  # noqa: F401
 from gatepilot.agents.baselines.planner.advisor import advisor_identity
-from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
+from gatepilot.agents.baselines.planner.planner import Planner
 from gatepilot.agents.scenario_advisor import scenario_advisor
 from gatepilot.agents.scenario_site import scenario_site
 from gatepilot.envs.batch import GatewayBatch
@@ -89,7 +90,7 @@ def test_an_advisor_is_given_exactly_where_it_is_heard(quick: Scenario) -> None:
 
 
 def test_the_contract_names_the_advisor(quick: Scenario) -> None:
-    careful = PlannerParams(reserve=2.0)
+    careful = PlannerParams(reserve=2)
     contract = make(quick, 1, advisor=scenario_advisor(quick, 1, careful)).contract
     assert contract.advisor == advisor_identity(careful)
     assert contract.fingerprint != make(quick, 1).contract.fingerprint

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.config import ConfigError, TrainingConfig, parse_config, replaced
 from gatepilot.envs.schema.observation import ObservationSpec
 
@@ -72,11 +72,11 @@ def test_batch_size_matters_to_ppo_alone() -> None:
 
 
 def test_who_is_not_advised_is_bound_to_no_advisor() -> None:
-    changes = {"observation": "extended", "advisor": {"reserve": 1.0}}
+    changes = {"observation": "extended", "advisor": {"reserve": 2}}
     config = parse_config(MINIMAL | changes, where="x.yaml")
     assert config.advisor_params is None
-    advised = parse_config(MINIMAL | {"advisor": {"reserve": 1}}, where="x.yaml")
-    assert advised.advisor_params == PlannerParams(reserve=1.0)
+    advised = parse_config(MINIMAL | {"advisor": {"reserve": 2}}, where="x.yaml")
+    assert advised.advisor_params == PlannerParams(reserve=2)
 
 
 def test_replaced_checks_and_leaves_none_alone() -> None:

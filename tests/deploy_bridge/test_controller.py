@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gatepilot.agents.artifact.manifest import Manifest
 from gatepilot.agents.artifact.runtime import ArtifactPolicy, PolicyOutput
 from gatepilot.agents.baselines.planner.advisor import PlannerAdvisor
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.deploy_bridge.controller import Controller, ControllerParams
 from gatepilot.deploy_bridge.decision import Decision, Doubt, Proposal, canonical
 from gatepilot.deploy_bridge.guardrails.drift import DriftParams
@@ -70,7 +70,7 @@ def test_an_advised_policy_follows_its_advisor(advised: ArtifactPolicy) -> None:
     "advisor",
     [
         None,
-        PlannerAdvisor(SITE, PlannerParams(reserve=5.0)),
+        PlannerAdvisor(SITE, PlannerParams(reserve=5)),
         PlannerAdvisor(replace(SITE, slo=Slo(latency_limit_s=9.0)), PlannerParams()),
     ],
 )

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gatepilot.agents.baselines.planner.advisor import PlannerAdvisor
-from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
+from gatepilot.agents.baselines.planner.planner import Planner
 from gatepilot.deploy_bridge.sight import Sight, adopted
 from gatepilot.envs.schema.fields import FIELDS
 from gatepilot.envs.schema.observation import ObservationSpec, encode

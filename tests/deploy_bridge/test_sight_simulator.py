@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gatepilot.agents.baselines.planner.advisor import site_advisor
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.deploy_bridge.sight import Sight, adopted
 from gatepilot.envs.schema.observation import ObservationSpec
 from gatepilot.envs.schema.snapshot import MetricsSnapshot

@@ -39,7 +39,7 @@ from gatepilot.agents.artifact.manifest import (
 from gatepilot.agents.artifact.runtime import ArtifactPolicy, load_artifact
 from gatepilot.agents.artifact.session import open_session
 from gatepilot.agents.baselines.planner.advisor import advisor_identity
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.baselines.site import ReplicaSpec, Site
 from gatepilot.envs.profiles.profile import load_profile
 from gatepilot.envs.schema.fingerprint import Contract

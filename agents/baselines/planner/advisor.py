@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from ....envs.advisor import Advisor
 from ....envs.schema.advice import ADVICE_ENTRIES, Advice
 from ....envs.schema.fields import FIELD_INDEX, Rows
+from ....envs.schema.settings import THRESHOLD_STEP
 from ....reward.slo import Slo
 from ..site import Site
+from .breaker import BreakerParams
 from .forecast import ForecastParams
-from .planner import Planner, PlannerParams
+from .params import PlannerParams
+from .planner import Planner
 
 NAME: Final = "planner"
 VERSION: Final = 1
@@ -121,7 +124,11 @@ def identified(identity: Mapping[str, Any]) -> PlannerParams:
     given = f"advisor {identity.get('name')} {identity.get('version')}"
     try:
         params = dict(identity["params"])
-        made = PlannerParams(**params | {"forecast": ForecastParams(**params["forecast"])})
+        parts = {
+            "forecast": ForecastParams(**params["forecast"]),
+            "breaker": BreakerParams(**params["breaker"]),
+        }
+        made = PlannerParams(**params | parts)
         is_same = _identity(made, Slo()) == dict(identity)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{given} has other parameters than {NAME} {VERSION}") from error
@@ -138,6 +145,8 @@ def _advice(planner: Planner, rows: Rows) -> Advice:
     """What a planner makes of the next rows, in the order of `ADVICE_ENTRIES`."""
     plan = planner.see(rows)
     requested = rows[:, FIELD_INDEX["replicas_requested"]]
+    in_force = rows[:, FIELD_INDEX["breaker_threshold"]]
+    wanted = plan.threshold_steps * THRESHOLD_STEP
     columns = {
         "prefill_work": plan.prefill_work,
         "decode_work": plan.decode_work,
@@ -146,5 +155,6 @@ def _advice(planner: Planner, rows: Rows) -> Advice:
         "replicas_wanted": plan.replicas,
         "replicas_needed": np.where(np.isnan(plan.prefill_work), np.nan, plan.need),
         "replicas_gap": plan.replicas - requested,
+        "threshold_gap": np.where(np.isnan(plan.threshold_steps), 0.0, wanted - in_force),
     }
     return np.column_stack([columns[entry.name] for entry in ADVICE_ENTRIES])

@@ -26,6 +26,8 @@ PARAMS_CONFIG: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=Fal
 """Unknown keys, texts in place of numbers, and infinities are errors."""
 _LOAD_FLOOR: Final = 0.02
 """Added to every load (replicas kept busy): the log of next to nothing stays quiet."""
+LEAST_LOAD: Final = 1e-6
+"""Least load that has a logarithm, replicas kept busy."""
 _MOST_LOG: Final = 100.0
 """Log of the largest load that is forecast: a trend upon the largest number would overflow."""
 _MOST_ERROR: Final = 1.0
@@ -48,8 +50,8 @@ class ForecastParams:
     """b: weight of the newest change of level."""
     damping: float = 0.75
     """f: share of the trend that is left after a tick."""
-    error_prior: float = 0.45
-    """Error to be expected before any was seen: 0.45 is a factor of 1.6."""
+    error_prior: float = 0.3
+    """Error to be expected before any was seen: 0.3 is a factor of 1.35."""
 
     def __post_init__(self) -> None:
         """Refuses what would not converge.
@@ -121,17 +123,13 @@ def see(state: ForecastState, load: Floats, params: ForecastParams) -> None:
     state.ticks += known
 
 
-def highest(state: ForecastState, params: ForecastParams, errors: float) -> Floats:
-    """`(n,)`: the higher of the load now and that at the horizon, some errors above its forecast.
-
-    Args:
-        state: After `see`.
-        params: Smoothing.
-        errors: Root mean square errors to be safe from.
-    """
-    later = _log_ahead(state, params) + errors * np.sqrt(state.error_sq)
-    higher = np.minimum(np.maximum(later, state.level), _MOST_LOG)
-    return np.maximum(np.exp(higher) - _LOAD_FLOOR, 0.0)
+def expected(state: ForecastState, params: ForecastParams) -> tuple[Floats, Floats]:
+    """Natural logarithm of the load now and at the horizon, `(n,)` each, after `see`."""
+    now, later = (
+        np.exp(np.minimum(log, _MOST_LOG)) - _LOAD_FLOOR
+        for log in (state.level, _log_ahead(state, params))
+    )
+    return np.log(np.maximum(now, LEAST_LOAD)), np.log(np.maximum(later, LEAST_LOAD))
 
 
 def _log_ahead(state: ForecastState, params: ForecastParams) -> Floats:

@@ -4,13 +4,15 @@ Formula, every tick:
 
     work      = arrivals/s * b                                         (b: `capacity`)
     load      = work + waiting * b / catch-up time, at most a quarter more than the work
-    coming    = the higher of the load now and one cold start ahead, z errors above its forecast
-    target    = max(coming, peak share * remembered peak of work)
-    bearing   = target / (headroom * busiest share)
-    need      = ceil(bearing + reserve * min(bearing, 1)) + ejected + lost replicas
+    loads     = the load now, that one cold start ahead, a share of the remembered peak of work
+    need      = the cheapest size from the floor on for these loads (`sizing`), a replica bearing
+                headroom * busiest share, + reserve * min(load, 1) + ejected + lost replicas
     replicas  = need at once on the way up; on the way down the largest need of the last ticks
+    threshold = low while one replica fails alone (`breaker`)
 
-Lost are those that were asked for and have not come for two cold starts.
+Lost are those that were asked for and have not come for two cold starts. How far the load now and
+the peak may be off is the error of the capacity; one cold start ahead it is that and the error of
+the forecast together.
 
 The busiest share is that at which the P95 of time to first token is expected to stay at its limit,
 for the prompts that come just now. What was expected is compared with what is measured, and the
@@ -32,16 +34,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict
 
 from ....envs.schema.fields import FIELD_INDEX, Rows
 from ..site import Site
+from .breaker import threshold_steps
 from .capacity import Capacity, Curves, Floats
-from .forecast import PARAMS_CONFIG, ForecastParams, highest, see
+from .forecast import LEAST_LOAD, expected, see
+from .params import PlannerParams
+from .sizing import Load, cheapest_sizes
 from .state import OUTPUT, P50, P95, PEAK_TICKS, PROMPT, UNKNOWN, Counts, PlannerState
 
 MEAN_S: Final = 1800.0
@@ -64,55 +68,6 @@ _MIX_FIELDS: Final = ("prompt_tokens_p50", "prompt_tokens_p95")
 
 
 @dataclass(frozen=True, slots=True)
-class PlannerParams:
-    """How careful it is."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = PARAMS_CONFIG
-
-    forecast: ForecastParams = ForecastParams()  # noqa: RUF009  # frozen
-    """How the load is forecast."""
-    errors: float = 1.3
-    """z: root mean square errors of the forecast to be safe from."""
-    reserve: float = 1.0
-    """Replicas in hand for what no trend announces, such as a tenant that jumps."""
-    peak_share: float = 0.7
-    """Share of the remembered peak that stays covered."""
-    peak_kept: float = 0.978
-    """What is left of the remembered peak after a tick."""
-    headroom: float = 1.05
-    """Factor on the busiest share; below 1: more careful than the formula."""
-    arrival_scv: float = 0.7
-    """ca2: squared coefficient of variation of the arrivals at a replica within a minute; below 1,
-    since a router that counts requests sends them more evenly than chance."""
-    bias_weight: float = 0.35
-    """Weight of the newest error of the expected latency; where it was too high, half of it."""
-    mix_weight: float = 0.3
-    """Weight of the newest lengths."""
-    catch_up_s: float = 60.0
-    """Time in which waiting requests are to be worked off, seconds ..."""
-    catch_up_share: float = 0.25
-    """... with no more than this share of the arriving work on top of it."""
-    hold_ticks: int = 20
-    """Ticks for which a need is kept up."""
-
-    def __post_init__(self) -> None:
-        """Refuses what would not plan.
-
-        Raises:
-            ValueError: A value is out of range: it names the value.
-        """
-        for name in ("peak_share", "peak_kept", "bias_weight", "mix_weight"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected 0-1")
-        for name in ("headroom", "arrival_scv", "catch_up_s"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a number above 0")
-        for name in ("errors", "reserve", "hold_ticks", "catch_up_share"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected 0 or more")
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """What the planner says of n gateways at a tick, `(n,)` each."""
 
@@ -128,6 +83,8 @@ class Plan:
     """Highest work of the last `PEAK_TICKS`; NaN where none of it is known."""
     work_mean: Floats
     """Mean work of about `MEAN_S`; NaN where none was ever known."""
+    threshold_steps: Floats
+    """Breaker threshold that it would set, in steps; NaN where it asks for none."""
 
 
 class Planner:
@@ -147,6 +104,8 @@ class Planner:
         replica = site.known_replica("planner")
         self.site, self.params = site, params
         self.capacity = Capacity(replica, site.slo.latency_limit_s, params.arrival_scv)
+        limits = site.limits
+        self._sizes = np.arange(limits.clip(params.floor_replicas), limits.max_replicas + 1)
         # What is seen lies half a window back.
         ahead_s = replica.cold_start_s + site.window_s / 2
         self._window_ticks = math.ceil(site.window_s / site.tick_s)
@@ -181,13 +140,11 @@ class Planner:
         catch_up = np.minimum(backlog / params.catch_up_s, params.catch_up_share * work)
         see(state.forecast, work + catch_up, params.forecast)
         state.peak[:] = np.fmax(state.peak * params.peak_kept, work)
-        coming = highest(state.forecast, params.forecast, params.errors)
-        target = np.maximum(coming, params.peak_share * state.peak)
         curves = self._curves(busy_s)
         requested = self._requested(rows)
         lost = self._lost(rows, requested)
         self._see_latency(rows, work, curves, self._is_settled(rows, backlog, lost))
-        need = self._needs(rows, requested, target, work, curves)
+        need = self._needs(rows, requested, work, curves)
         need = np.where(
             np.isnan(work), need, np.minimum(need + lost, self.site.limits.max_replicas)
         )
@@ -201,6 +158,7 @@ class Planner:
             decode_work=rate * decode_s,
             work_peak=np.fmax.reduce(state.recent, axis=1),
             work_mean=np.where(state.forecast.ticks > 0, state.mean, np.nan),
+            threshold_steps=threshold_steps(rows, params.breaker),
         )
 
     def copy_rows(self, sources: Counts, targets: Counts, origin: Planner | None = None) -> None:
@@ -285,24 +243,32 @@ class Planner:
         self.state.bias[which] = np.minimum(np.maximum(moved, -_MOST_BIAS), _MOST_BIAS)
 
     def _needs(
-        self,
-        rows: Rows,
-        requested: Counts,
-        target: Floats,
-        work: Floats,
-        curves: Mapping[int, Curves],
+        self, rows: Rows, requested: Counts, work: Floats, curves: Mapping[int, Curves]
     ) -> Counts:
-        """`(n,)`: replicas that bear the target; those asked for where the load is not known."""
-        limits, ejected = self.site.limits, _column(rows, "replicas_ejected")
+        """`(n,)`: replicas that bear the loads; those asked for where the load is not known."""
+        params = self.params
+        borne = np.full(len(rows), np.inf)  # by who never had a request: anything
         bias = self.state.bias.tolist()
-        shares = np.full(len(rows), np.inf)  # of who never had a request: it bears anything
         for i, of in curves.items():
-            shares[i] = max(of.busiest_share(-bias[i]), _LEAST_SHARE) * self.params.headroom
-        bearing = target / shares
-        bearing = np.ceil(bearing + self.params.reserve * np.minimum(bearing, 1.0))
-        bearing += np.where(np.isfinite(shares) & ~np.isnan(ejected), np.round(ejected), 0.0)
-        bounded = np.minimum(np.maximum(bearing, limits.min_replicas), limits.max_replicas)
-        return np.where(np.isnan(work), requested, bounded).astype(np.int64)
+            borne[i] = max(of.busiest_share(-bias[i]), _LEAST_SHARE) * params.headroom
+        loads = self._loads()
+        need = cheapest_sizes(loads, borne, self._sizes, params.violation_weight)
+        need += np.rint(params.reserve * np.minimum(np.exp(loads[0].log), 1.0)).astype(np.int64)
+        ejected = np.round(_column(rows, "replicas_ejected"))
+        need += np.where(np.isfinite(borne) & ~np.isnan(ejected), ejected, 0.0).astype(np.int64)
+        return np.where(np.isnan(work), requested, np.minimum(need, self._sizes[-1]))
+
+    def _loads(self) -> list[Load]:
+        """What is to be borne, the load now first."""
+        state, params = self.state, self.params
+        now, later = expected(state.forecast, params.forecast)
+        peak = np.log(np.maximum(params.peak_share * state.peak, LEAST_LOAD))
+        error = params.capacity_error
+        return [
+            Load(now, error),
+            Load(later, np.hypot(error, params.errors * np.sqrt(state.forecast.error_sq))),
+            Load(peak, error),
+        ]
 
     def _held(self, rows: Rows, requested: Counts, need: Counts, work: Floats) -> Counts:
         """The largest of the last needs on the way down; no way down where load may be unseen.

@@ -22,7 +22,7 @@ from gatepilot.agents.artifact.errors import (
 )
 from gatepilot.agents.artifact.runtime import PolicyOutput, load_artifact
 from gatepilot.agents.baselines.planner.advisor import advisor_identity
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.policy import Policy
 from gatepilot.envs.schema.fingerprint import Contract
 from gatepilot.envs.schema.observation import ObservationSpec
@@ -157,7 +157,7 @@ def test_the_caller_s_contract_must_be_the_same(ppo: Sealed) -> None:
         replace(contract, control_interval_s=5.0),
         replace(contract, window_s=30.0),
         replace(contract, minimum_samples=5),
-        replace(contract, advisor=advisor_identity(PlannerParams(reserve=9.0))),
+        replace(contract, advisor=advisor_identity(PlannerParams(reserve=9))),
         Contract(ObservationSpec("documented")),
     ):
         with pytest.raises(FingerprintMismatchError, match="trained under contract") as caught:

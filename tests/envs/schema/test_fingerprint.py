@@ -20,7 +20,7 @@ ADVISED = Contract(ObservationSpec("advised"), advisor=ADVISOR)
 PINNED: dict[Preset, str] = {
     "documented": "16d43c82007d0007b9f463a770798ff1dc5642b33796949d92e8298bd70d73f1",
     "extended": "03882357382b3756271badace534e8cbe3ac1e21e1b98106808a0be4f39b6061",
-    "advised": "47f3210ca22dce81afe7489e0c19e2c9d3e0096b80f9c314862ed561845a7f46",
+    "advised": "a2a93299bd7991adc99c27a00b7c2ca41fda2018aab46896fdef5ddab2ab5eef",
 }
 
 

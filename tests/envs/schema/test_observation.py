@@ -191,12 +191,14 @@ def test_advice_stands_where_its_name_does() -> None:
     advice = np.full((1, len(ADVICE_ENTRIES)), np.nan)
     advice[0, ADVICE_INDEX["replicas_wanted"]] = 8.0
     advice[0, ADVICE_INDEX["replicas_gap"]] = -32.0
+    advice[0, ADVICE_INDEX["threshold_gap"]] = -0.4
     advice[0, ADVICE_INDEX["work_mean"]] = 64.0
     history = history_of(np.full((1, ADVISED.history_ticks, len(FIELDS)), np.nan))
     shown = dict(
         zip(ADVISED.entries, encode(history, np.zeros(1), ADVISED, advice)[0], strict=True)
     )
     assert (shown["replicas_wanted"], shown["replicas_gap"]) == (0.25, -1.0)
+    assert shown["threshold_gap"] == np.float32(-0.4)
     assert (shown["work_mean"], shown["work_mean_known"]) == (1.0, 1.0)
     assert (shown["decode_work"], shown["decode_work_known"]) == (0.0, 0.0)
 
@@ -213,7 +215,7 @@ def test_advice_is_given_exactly_where_it_is_shown() -> None:
 
 def test_advice_of_another_shape_or_without_what_is_always_known_is_refused() -> None:
     history = history_of(np.full((2, ADVISED.history_ticks, len(FIELDS)), np.nan))
-    with pytest.raises(ValueError, match=r"advice has shape \(1, 7\), expected \(2, 7\)"):
+    with pytest.raises(ValueError, match=r"advice has shape \(1, 8\), expected \(2, 8\)"):
         encode(history, np.zeros(2), ADVISED, np.zeros((1, len(ADVICE_ENTRIES))))
     advice = np.zeros((2, len(ADVICE_ENTRIES)))
     advice[1, ADVICE_INDEX["replicas_gap"]] = np.nan

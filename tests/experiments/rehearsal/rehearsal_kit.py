@@ -11,7 +11,7 @@ from gatepilot.agents.artifact.layout import MANIFEST_FILE
 from gatepilot.agents.artifact.manifest import canonical, parse_manifest
 from gatepilot.agents.artifact.runtime import ArtifactPolicy
 from gatepilot.agents.baselines.planner.advisor import advisor_identity
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.evaluation import Progress, no_progress
 from gatepilot.envs.scenario import Scenario, load_scenario
 from gatepilot.envs.schema.fingerprint import Contract

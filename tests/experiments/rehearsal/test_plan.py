@@ -13,7 +13,7 @@ from gatepilot.agents.artifact.layout import MANIFEST_FILE
 from gatepilot.agents.artifact.manifest import canonical, canonical_json, parse_manifest
 from gatepilot.agents.artifact.runtime import ArtifactPolicy
 from gatepilot.agents.baselines.hpa import HpaParams, MetricTarget
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.baselines.registry import ControllerError
 from gatepilot.deploy_bridge.errors import SettingsError
 from gatepilot.deploy_bridge.metrics.source import Reading

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gatepilot.agents.baselines.planner.capacity import LATENCIES, Capacity
-from gatepilot.agents.baselines.planner.planner import PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
@@ -23,6 +23,7 @@ class PlainPlan:
     decode_work: float | None
     work_peak: float | None
     work_mean: float | None
+    threshold_steps: float | None
 
 
 @dataclass
@@ -73,15 +74,19 @@ class PlainPlanner:
         lost = self._lost()
         need = round(at.replicas_requested)
         if work is not None and not self.mix:
-            need = site.limits.min_replicas
+            need = self._floor
         elif work is not None and self.mix:
             expected, allowed = self._curves(capacity, busy_s)
             comparable = at.ttft_p95_s and serving and serving > 0 and work > 0
             if comparable and at.ttft_p95_s and serving and self._is_settled(lost):
                 self._see_latency(at.ttft_p95_s, np.interp(work / serving, expected, LOGS))
             share = max(float(np.interp(-self.bias, LOGS, allowed)), 0.05) * params.headroom
-            bearing = self._target() / share
-            need = math.ceil(bearing + params.reserve * min(bearing, 1.0))
+            now, later, off = self._forecast()
+            kept = [w * params.peak_kept**k for k, w in enumerate(reversed(self.work)) if w]
+            peak = params.peak_share * max(kept, default=0.0)
+            error = params.capacity_error
+            loads = [(now, error), (later, math.hypot(error, params.errors * off)), (peak, error)]
+            need = self._cheapest(share, loads) + round(params.reserve * min(now, 1.0))
             need = site.limits.clip(need + round(at.replicas_ejected or 0.0))
         if work is not None:
             need = min(need + lost, site.limits.max_replicas)
@@ -99,6 +104,12 @@ class PlainPlanner:
         if len(last) < patience or None in last:
             return 0
         return min(absent for absent in last if absent is not None)
+
+    def _threshold(self, spread: float | None) -> float | None:
+        if spread is None:
+            return None
+        breaker = self.params.breaker
+        return breaker.failing_steps if spread >= breaker.spread else breaker.sound_steps
 
     @property
     def _window(self) -> int:
@@ -133,7 +144,28 @@ class PlainPlanner:
         weight = self.params.bias_weight if error > 0 else self.params.bias_weight / 2
         self.bias = max(-1.0, min(1.0, self.bias + weight * max(-0.7, min(0.7, error))))
 
-    def _target(self) -> float:
+    def _cheapest(self, share: float, loads: list[tuple[float, float]]) -> int:
+        """Sizes tried one after the other; the tail by its angle (t with three degrees)."""
+        most = self.site.limits.max_replicas
+        best = (math.inf, most)
+        for size in range(self._floor, most + 1):
+            late = 0.0
+            for load, spread in loads:
+                if load > size * share:
+                    break
+                margin = math.log(size * share / max(load, 1e-6)) / spread
+                angle = math.atan(margin / math.sqrt(3))
+                late = max(late, 0.5 - (angle + math.sin(angle) * math.cos(angle)) / math.pi)
+            else:
+                best = min(best, (0.03 * size + 5 * self.params.violation_weight * late, size))
+        return best[1]
+
+    @property
+    def _floor(self) -> int:
+        return self.site.limits.clip(self.params.floor_replicas)
+
+    def _forecast(self) -> tuple[float, float, float]:
+        """The load now, that at the horizon, and how far off forecasts are."""
         forecast, replica = self.params.forecast, self.site.known_replica("test")
         ahead = max(
             math.ceil((replica.cold_start_s + self.site.window_s / 2) / self.site.tick_s), 1
@@ -155,10 +187,8 @@ class PlainPlanner:
             if len(made) >= ahead:
                 error_sq += 0.3 / ahead * (min(abs(y - made[-ahead]), 1.0) ** 2 - error_sq)
             made.append(level + steps * trend)
-        later = made[-1] + self.params.errors * math.sqrt(error_sq)
-        coming = max(math.exp(max(later, level)) - 0.02, 0.0)
-        kept = [w * self.params.peak_kept**age for age, w in enumerate(reversed(self.work)) if w]
-        return max(coming, self.params.peak_share * max(kept, default=0.0))
+        now, later = (max(math.exp(log) - 0.02, 1e-6) for log in (level, made[-1]))
+        return now, later, math.sqrt(error_sq)
 
     def _plan(
         self, at: MetricsSnapshot, rate: float | None, prefill_s: float, decode_s: float
@@ -179,4 +209,5 @@ class PlainPlanner:
             decode_work=None if rate is None else rate * decode_s,
             work_peak=max(recent, default=None),
             work_mean=mean,
+            threshold_steps=self._threshold(at.replica_error_spread),
         )

@@ -18,8 +18,10 @@ from gatepilot.agents.baselines.planner.advisor import (
     identified,
     site_advisor,
 )
+from gatepilot.agents.baselines.planner.breaker import BreakerParams
 from gatepilot.agents.baselines.planner.forecast import ForecastParams
-from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
+from gatepilot.agents.baselines.planner.planner import Planner
 from gatepilot.agents.baselines.site import Site, SiteError
 from gatepilot.envs.schema.advice import ADVICE_ENTRIES, ADVICE_INDEX, Advice
 from gatepilot.envs.schema.fields import FIELD_INDEX, Rows
@@ -41,6 +43,7 @@ def moments(n: int, ticks: int, seed: int = 0) -> list[Rows]:
         )
         rows[:, FIELD_INDEX["replicas_requested"]] = rng.integers(1, 12, n)
         rows[:, FIELD_INDEX["ttft_p95_s"]] = rng.uniform(0.1, 1.5, n)
+        rows[:, FIELD_INDEX["replica_error_spread"]] = [math.nan, 0.0, 0.5, 0.05][tick % 4]
         rows[rng.random(n) < 0.1, FIELD_INDEX["request_rate_rps"]] = np.nan
         found.append(rows)
     return found
@@ -55,7 +58,13 @@ def test_it_says_what_the_planner_sees_and_wants() -> None:
     advisor, planner = PlannerAdvisor(SITE, params), Planner(SITE, params)
     for tick in range(11):
         rate = 60.0 if tick < 5 else 5.0
-        at = snapshot(request_rate_rps=rate, replicas_requested=6.0, replicas_ready=6.0)
+        at = snapshot(
+            request_rate_rps=rate,
+            replicas_requested=6.0,
+            replicas_ready=6.0,
+            breaker_threshold=0.4,
+            replica_error_spread=[None, 0.0, 0.5][tick % 3],
+        )
         rows = rows_of(at)
         told = by_name(advisor.begin(np.array([0]), rows) if tick == 0 else advisor.advise(rows))
         plan = planner.see(rows)
@@ -66,6 +75,7 @@ def test_it_says_what_the_planner_sees_and_wants() -> None:
         assert told["replicas_wanted"] == plan.replicas[0]
         assert told["replicas_needed"] == plan.need[0]
         assert told["replicas_gap"] == plan.replicas[0] - 6
+        assert told["threshold_gap"] == pytest.approx([0.0, 0.5 - 0.4, 0.1 - 0.4][tick % 3])
     assert told["replicas_needed"] < told["replicas_wanted"]  # held since the rush
 
 
@@ -80,8 +90,11 @@ def test_what_the_planner_does_not_know_is_unknown_and_it_wants_what_there_is() 
 # was meant to change: raise `VERSION`, and note the new figures. (Defaults may change without.)
 PINNED_PARAMS = PlannerParams(
     forecast=ForecastParams(level_weight=0.8, trend_weight=0.05, damping=0.85, error_prior=0.2),
+    breaker=BreakerParams(failing_steps=2, sound_steps=10, spread=0.08),
+    violation_weight=0.5,
     errors=1.0,
-    reserve=0.2,
+    capacity_error=0.15,
+    reserve=1,
     peak_share=0.5,
     peak_kept=0.99,
     headroom=0.9,
@@ -97,9 +110,10 @@ PINNED = {
     "decode_work": 0.16623273290049162,
     "work_peak": 3.481835368143449,
     "work_mean": 2.7868444738963625,
-    "replicas_wanted": 6.691666666666666,
-    "replicas_needed": 5.913461538461538,
-    "replicas_gap": 0.5833333333333334,
+    "replicas_wanted": 9.45,
+    "replicas_needed": 9.567307692307692,
+    "replicas_gap": 3.341666666666667,
+    "threshold_gap": -0.10000000000000005,
 }
 
 
@@ -155,7 +169,7 @@ def test_what_is_copied_or_written_down_goes_on_alike() -> None:
 @pytest.mark.parametrize(
     "origin",
     [
-        PlannerAdvisor(SITE, PlannerParams(reserve=3.0), 2),
+        PlannerAdvisor(SITE, PlannerParams(reserve=3), 2),
         PlannerAdvisor(replace(SITE, limits=Limits(1, 9)), PARAMS, 2),
         PlannerAdvisor(replace(SITE, slo=Slo(latency_limit_s=2.0)), PARAMS, 2),
     ],
@@ -167,7 +181,7 @@ def test_nothing_is_copied_from_another_advisor_or_place(origin: PlannerAdvisor)
 
 # --- identity -----------------------------------------------------------------------------------
 
-CAREFUL = PlannerParams(forecast=ForecastParams(damping=0.9), reserve=1.0, hold_ticks=3)
+CAREFUL = PlannerParams(forecast=ForecastParams(damping=0.9), reserve=3, hold_ticks=3)
 
 
 def recorded(**changes: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatepilot.agents.baselines.planner.capacity import Capacity, Curves
-from gatepilot.agents.baselines.planner.planner import Plan, Planner, PlannerParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
+from gatepilot.agents.baselines.planner.planner import Plan, Planner
 from gatepilot.agents.baselines.site import ReplicaSpec, Site
 from gatepilot.envs.profiles.step import StepModel
 from gatepilot.envs.schema.fields import FIELD_INDEX, FIELDS, Rows
@@ -25,7 +26,7 @@ from .plain_planner import PlainPlanner
 
 REPLICA = ReplicaSpec(StepModel(0.0128, 5e-5, 3e-8, 7.5e-5), 40.0)
 SITE = Site(Limits(1, 16), replica=REPLICA)
-FLOATS = ("prefill_work", "decode_work", "work_peak", "work_mean")
+FLOATS = ("prefill_work", "decode_work", "work_peak", "work_mean", "threshold_steps")
 
 
 def snapshot(**values: float | None) -> MetricsSnapshot:
@@ -67,6 +68,7 @@ moments = st.builds(
     prompt_tokens_p95=maybe(10, 20_000),
     waiting=maybe(0, 300),
     ttft_p95_s=maybe(0.01, 20),
+    replica_error_spread=maybe(0, 1),
 )
 
 
@@ -75,11 +77,22 @@ moments = st.builds(
     seen=st.lists(moments, min_size=1, max_size=50),
     hold_ticks=st.integers(0, 6),
     bias_weight=st.floats(0, 1),
+    errors=st.floats(0, 2),
+    floor_replicas=st.integers(0, 18),
 )
 def test_any_history_leads_where_the_plain_planner_goes(
-    seen: list[MetricsSnapshot], hold_ticks: int, bias_weight: float
+    seen: list[MetricsSnapshot],
+    hold_ticks: int,
+    bias_weight: float,
+    errors: float,
+    floor_replicas: int,
 ) -> None:
-    params = PlannerParams(hold_ticks=hold_ticks, bias_weight=bias_weight)
+    params = PlannerParams(
+        hold_ticks=hold_ticks,
+        bias_weight=bias_weight,
+        errors=errors,
+        floor_replicas=floor_replicas,
+    )
     planner, plain = Planner(SITE, params), PlainPlanner(SITE, params)
     for at in seen:
         plan, expected = planner.see(rows_of(at)), plain.see(at)
@@ -228,7 +241,7 @@ def test_a_row_of_nothing_may_come_first() -> None:
 @pytest.mark.parametrize("name", [field.name for field in FIELDS if field.unit != "0-1"])
 @pytest.mark.parametrize("value", [1e12, 1.7e308])
 def test_a_number_that_no_plant_shows_does_no_lasting_harm(name: str, value: float) -> None:
-    params = PlannerParams(errors=0.0, hold_ticks=2, peak_share=0.0, bias_weight=0.0)
+    params = PlannerParams(hold_ticks=2, peak_share=0.0, bias_weight=0.0)
     planner, calm = Planner(SITE, params), Planner(SITE, params)
     plans(planner, [20.0] * 5)
     for _ in range(3):

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gatepilot.agents.baselines.planner.controller import PlannerController
-from gatepilot.agents.baselines.planner.planner import Planner, PlannerParams
+from gatepilot.agents.baselines.planner.forecast import ForecastParams
+from gatepilot.agents.baselines.planner.params import PlannerParams
+from gatepilot.agents.baselines.planner.planner import Planner
 from gatepilot.agents.baselines.site import ReplicaSpec, Site, SiteError
 from gatepilot.envs.profiles.step import StepModel
 from gatepilot.envs.schema.fields import FIELD_INDEX
@@ -23,8 +25,9 @@ SITE = Site(Limits(1, 16), replica=REPLICA)
 BUSY_S = 0.1 + 100 * 8.15e-5
 """Work of 1000 prompt and 100 output tokens, by hand in test_capacity."""
 PLAIN = PlannerParams(
-    errors=0.0,
-    reserve=0.0,
+    forecast=ForecastParams(error_prior=0.0),
+    capacity_error=1e-9,
+    reserve=0,
     peak_share=0.0,
     headroom=0.9,
     bias_weight=0.0,
@@ -93,7 +96,7 @@ def test_reserve_peak_ejected_and_waiting_each_add_what_they_should() -> None:
         return Loop(params).tick(20.0, **others)
 
     assert size() == np.ceil(bare / unit)
-    assert size(replace(PLAIN, reserve=2.0)) == np.ceil(bare / unit + 2)
+    assert size(replace(PLAIN, reserve=2)) == np.ceil(bare / unit) + 2
     assert size(replicas_ejected=2.0) == np.ceil(bare / unit) + 2
     assert size(waiting=60.0) == np.ceil((bare + 60 * BUSY_S / 60) / unit)
     assert size(waiting=6000.0) == np.ceil(1.25 * bare / unit)
@@ -102,6 +105,13 @@ def test_reserve_peak_ejected_and_waiting_each_add_what_they_should() -> None:
     for _ in range(50):
         after = loop.tick(4.0)
     assert after == np.ceil(0.5 * 40 * BUSY_S / unit)
+
+
+def test_a_floor_is_kept_at_any_hour_and_binds_nobody_above_it() -> None:
+    loop = Loop(replace(PLAIN, floor_replicas=5))
+    assert [loop.tick(rate) for rate in (0.0, 1.0, 0.0)] == [5, 5, 5]
+    assert Loop(loop.planner.params).tick(60.0) == Loop().tick(60.0) > 5
+    assert Loop(replace(PLAIN, floor_replicas=99)).tick(1.0) == 16
 
 
 def test_a_rising_load_is_met_before_it_comes() -> None:
@@ -156,7 +166,10 @@ def test_it_refuses_a_site_of_which_too_little_is_known() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("headroom", 0.0), ("peak_share", 1.1), ("reserve", -1.0), ("catch_up_s", float("inf"))],
+    [
+        *(("headroom", 0.0), ("peak_share", 1.1), ("reserve", -1), ("catch_up_s", float("inf"))),
+        *(("violation_weight", 0.0), ("capacity_error", 0.0)),
+    ],
 )
 def test_parameters_out_of_range_are_named(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"{name} is {value}"):
@@ -199,6 +212,7 @@ def test_only_what_the_docstring_names_is_read() -> None:
         *("request_rate_rps", "waiting", "samples", "prompt_token_rate_tps"),
         *("output_token_rate_tps", "prompt_tokens_p50", "prompt_tokens_p95", "ttft_p95_s"),
         *("replicas_ready", "replicas_ejected", "replicas_requested", "running"),
+        "replica_error_spread",
     }
     rng = np.random.default_rng(0)
     one, other = Planner(SITE, PlannerParams()), Planner(SITE, PlannerParams())
@@ -253,7 +267,8 @@ def test_dynamo_9294_a_constant_load_never_turns_back(rate_rps: float) -> None:
 
 def test_dynamo_4420_edits_from_outside_are_taken_up() -> None:
     """10,000 edits: whatever somebody set, it is back where it wants to be a hold later."""
-    params = PlannerParams(errors=0.0, bias_weight=0.0, peak_share=0.0, hold_ticks=3)
+    forecast = ForecastParams(error_prior=0.0)
+    params = PlannerParams(forecast, bias_weight=0.0, peak_share=0.0, hold_ticks=3)
     rng = np.random.default_rng(0)
     rates = rng.uniform(0, 60, 500)
     planner = Planner(SITE, params, len(rates))

@@ -122,6 +122,7 @@ def test_controllers_are_tuned_once_and_say_what_was_chosen(
     assert (code, err) == (0, "")
 
 
+@pytest.mark.timeout(60)
 def test_the_best_constant_is_no_worse_than_any(cli: Cli, light: Path) -> None:
     found = cli.json(*evaluated("best_fixed", "fixed:1", "fixed:2", "fixed:3", scenario=light))
     means = [row["return_mean"] for row in found["summary"]]

@@ -159,8 +159,10 @@ def test_bursts_are_found_where_gaps_cannot_explain_the_data(bursts: Bursts) -> 
     drawn = [model.sample(0, 8000, s).arrival_s for s in range(40)]
     for window_s in (1.0, 15.0, 60.0):
         wanted = local_dispersion(data.arrival_s, 8000, window_s)
-        seen = np.mean([local_dispersion(a, 8000, window_s) for a in drawn])
-        assert seen == pytest.approx(wanted, rel=0.15)
+        seen = [local_dispersion(a, 8000, window_s) for a in drawn]
+        # The data are one course of luck; from course to course the dispersion of minutes varies
+        # by an eighth, with wandering levels by a quarter.
+        assert abs(np.mean(seen) - wanted) < 2.5 * np.std(seen) < 0.75 * wanted
 
 
 def test_empty_bins_stay_empty() -> None:

@@ -127,7 +127,7 @@ def test_what_is_wrong_is_one_line_with_file_and_key(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ful", "ful: unknown leaderboard; known: full, quick, or a YAML file"),
+        ("ful", "ful: unknown leaderboard; known: full, main, quick, or a YAML file"),
         ("no.yaml", "no.yaml: cannot be read"),
     ],
 )

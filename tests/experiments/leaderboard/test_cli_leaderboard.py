@@ -257,7 +257,7 @@ def test_a_board_without_a_single_window_ends_with_1(cli: Cli, spec: Path) -> No
     ("arguments", "words"),
     [
         (["--quick", "--spec", "full"], "--quick is a specification of its own"),
-        (["--spec", "ful"], "ful: unknown leaderboard; known: full, quick, or a YAML file"),
+        (["--spec", "ful"], "ful: unknown leaderboard; known: full, main, quick, or a YAML file"),
         (["all"], "all: expected --verify, or --verify all"),
         (["--verify", "some"], "some: expected --verify, or --verify all"),
         (["--out", "/proc/x"], "/proc/x"),

@@ -1,9 +1,10 @@
-"""What every bar with a script of its own does with its result."""
+"""What bars with a script of their own share: where traces lie, what is said, what is stored."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,3 +41,14 @@ def run_bar(bar: str, file_name: str, measure: Callable[[], Measured]) -> int:
     (RESULTS / file_name).write_text(text + "\n", encoding="utf-8")
     print(text)  # noqa: T201
     return 0 if met else 1
+
+
+def traces_dir() -> Path | None:
+    """The folder of traces; `None`: workload models stand in."""
+    folder = os.environ.get("GATEPILOT_TRACES")
+    return Path(folder) if folder else None
+
+
+def say(line: str) -> None:
+    """Says on standard error how a bar gets on."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201

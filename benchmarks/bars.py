@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import measures
+from bar_file import say
 
 from gatepilot.experiments.recordings.recording import sources_hash
 
@@ -54,10 +55,10 @@ def main() -> int:
         if stored.is_file() and not options.again:
             result = json.loads(stored.read_text())
             if result["sources"] == sources and result["met"] is not None:
-                _say(f"{name}: stored, met: {result['met']}")
+                say(f"{name}: stored, met: {result['met']}")
                 missed += [] if result["met"] else [name]
                 continue
-        _say(f"{name} ...")
+        say(f"{name} ...")
         start = time.time()
         try:
             met, figures = measure()
@@ -73,7 +74,7 @@ def main() -> int:
         temporary = stored.with_suffix(".partial")
         temporary.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         temporary.replace(stored)
-        _say(f"{name}: met: {met}; {json.dumps(figures)}")
+        say(f"{name}: met: {met}; {json.dumps(figures)}")
         missed += [] if met else [name]
     return 1 if missed else 0
 
@@ -98,11 +99,7 @@ BARS: dict[str, tuple[Callable[[], tuple[bool, dict[str, Any]]], tuple[str, ...]
 """Bar to its measurement and to the folders that can change its figures."""
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
-
-
 if __name__ == "__main__":
     if shutil.which("git") is None:
-        _say("git is not here: the bar fresh_machine cannot run")
+        say("git is not here: the bar fresh_machine cannot run")
     sys.exit(main())

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from dataclasses import replace
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from bar_file import say, traces_dir
 
 from gatepilot.agents.digests import json_digest, sources_digest
 from gatepilot.agents.oracles.exact import solve_exactly
@@ -73,7 +73,7 @@ def main() -> int:
         try:
             met, figures = unbeaten(options.board)
         except (OSError, ValueError) as error:
-            _say(f"{options.board}: {error}")
+            say(f"{options.board}: {error}")
             return 2
     else:
         compile_engine()
@@ -88,8 +88,8 @@ def main() -> int:
 def exact() -> tuple[bool, dict[str, Any]]:
     """Within 3 % of the exact programme in every small set-up."""
     figures: dict[str, Any] = {}
-    _say("| set-up | states | exact best | exact worst | look-ahead | gap of best | gap of span |")
-    _say("|---|---|---|---|---|---|---|")
+    say("| set-up | states | exact best | exact worst | look-ahead | gap of best | gap of span |")
+    say("|---|---|---|---|---|---|---|")
     for name, setup in SMALL_SETUPS.items():
         trial = setup.trial()
         started_s = time.monotonic()
@@ -110,7 +110,7 @@ def exact() -> tuple[bool, dict[str, Any]]:
         figures[name] = one | {
             "met": -ROUNDING <= gap <= NEAR_SHARE * min(abs(found.best), found.best - found.worst)
         }
-        _say(
+        say(
             f"| {name} | {found.states:,} | {found.best:.2f} | {found.worst:.2f} | {reached:.2f} "
             f"| {one['gap_share_of_best']:.2%} | {one['gap_share_of_span']:.2%} |"
         )
@@ -120,14 +120,14 @@ def exact() -> tuple[bool, dict[str, Any]]:
 def converged(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, Any]]:
     """A search that does twice as much gains less than one change of replicas costs."""
     trials = [
-        prepare_trial(load_scenario(name), split="test", windows=windows, traces_dir=_traces())
+        prepare_trial(load_scenario(name), split="test", windows=windows, traces_dir=traces_dir())
         for name in names
     ]
     played: dict[str, list[np.ndarray]] = {}
     figures: dict[str, Any] = {}
     paired = [trial.scenario.name for trial in trials for _ in trial.windows]
-    _say(f"| search | {' | '.join(names)} | mean against the default | s a window |")
-    _say("|---" * (len(names) + 3) + "|")
+    say(f"| search | {' | '.join(names)} | mean against the default | s a window |")
+    say("|---" * (len(names) + 3) + "|")
     for label, params in {"default": DEFAULT, **VARIED}.items():
         started_s = time.monotonic()
         played[label] = [play_lookahead(trial, params=params).outcomes.returns for trial in trials]
@@ -142,7 +142,7 @@ def converged(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, Any
             shown = f"{pair.mean_difference:+.3f}"
         figures[label] = one
         cells = " | ".join(f"{mean:.2f}" for mean in means.values())
-        _say(f"| {label} | {cells} | {shown} | {seconds:.1f} |")
+        say(f"| {label} | {cells} | {shown} | {seconds:.1f} |")
     return all(figures[label]["mean_difference"] < NOISE for label in WIDER), figures
 
 
@@ -153,8 +153,8 @@ def unbeaten(folder: Path) -> tuple[bool, dict[str, Any]]:
     _check(board, frozen)
     bound = board["spec"]["bound"]
     figures: dict[str, Any] = {"bound": bound, "scenarios": {}}
-    _say("| scenario | nearest to the bound | below it by | 95 % interval |")
-    _say("|---|---|---|---|")
+    say("| scenario | nearest to the bound | below it by | 95 % interval |")
+    say("|---|---|---|---|")
     for name, found in board["scenarios"].items():
         others = [row for row in found["table"] if row["policy"] != bound]
         unjudged = [row["policy"] for row in others if row["gap_ci95"] is None]
@@ -163,7 +163,7 @@ def unbeaten(folder: Path) -> tuple[bool, dict[str, Any]]:
         kept = {key: nearest[key] for key in ("policy", "gap", "gap_ci95")}
         figures["scenarios"][name] = {"nearest": kept, "above": above, "unjudged": unjudged}
         ends = "-" if kept["gap_ci95"] is None else "{:.2f} to {:.2f}".format(*kept["gap_ci95"])
-        _say(f"| {name} | {kept['policy']} | {kept['gap']:.2f} | {ends} |")
+        say(f"| {name} | {kept['policy']} | {kept['gap']:.2f} | {ends} |")
     scenarios = figures["scenarios"].values()
     return bool(scenarios) and not any(f["above"] or f["unjudged"] for f in scenarios), figures
 
@@ -185,15 +185,6 @@ def _check(board: dict[str, Any], frozen: dict[str, Any]) -> None:
     if digests["sources"] != sources_digest(SOURCES):
         msg = "made by other code than this: run `gatepilot leaderboard` again"
         raise ValueError(msg)
-
-
-def _traces() -> Path | None:
-    folder = os.environ.get("GATEPILOT_TRACES")
-    return Path(folder) if folder else None
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

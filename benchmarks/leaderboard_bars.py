@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import time
@@ -20,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from bar_file import say, traces_dir
 
 from gatepilot.agents.baselines.registry import UNIT_SUFFIX
 from gatepilot.agents.choice import Choice, default_choice
@@ -73,7 +74,7 @@ def leaderboard() -> tuple[bool, dict[str, Any]]:
             command = [sys.executable, "-m", "gatepilot.experiments", "leaderboard", "--quick"]
             command += ["--workers", workers, "--out", str(folder / "out")]
             command += ["--cells", str(folder / "cells"), "--studies", str(folder / "studies")]
-            _say(f"{workers} workers")
+            say(f"{workers} workers")
             started_s = time.monotonic()
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
             figures[f"wall_s_{workers}_workers"] = round(time.monotonic() - started_s, 1)
@@ -90,7 +91,7 @@ def tuned(names: tuple[str, ...], each: int) -> tuple[bool, dict[str, Any]]:
     figures: dict[str, Any] = {}
     met = True
     for name in names:
-        _say(name)
+        say(name)
         scenario = load_scenario(name)
         wanted = tunable_names(scenario_site(scenario))
         shipped = shipped_settings(scenario)
@@ -116,7 +117,7 @@ def tuned(names: tuple[str, ...], each: int) -> tuple[bool, dict[str, Any]]:
 def _played_again(shipped: SettingsFile, each: int) -> dict[str, Any]:
     """A few controllers and their defaults on the validation windows."""
     scenario = load_scenario(shipped.scenario)
-    trial = tuning_trials(scenario, shipped.ticks, _traces()).validation
+    trial = tuning_trials(scenario, shipped.ticks, traces_dir()).validation
     drawn = sorted(shipped.controllers, key=partial(_hash_of, scenario.name))[:each]
     found = {}
     for name in drawn:
@@ -150,15 +151,6 @@ def _hashes(folder: Path) -> dict[str, str]:
         for path in (folder / kind).rglob("*.*")
         if path.name not in WHEN_AND_HOW
     }
-
-
-def _traces() -> Path | None:
-    folder = os.environ.get("GATEPILOT_TRACES")
-    return Path(folder) if folder else None
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

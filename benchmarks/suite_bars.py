@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from bar_file import say, traces_dir
 
 from gatepilot.agents.bounds import BestFixed
 from gatepilot.agents.contestant import Preparation
@@ -74,7 +74,7 @@ def feasible(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, Any]
     """In windows that all replicas keep, hindsight stays below 1 % of violating ticks."""
     figures = {}
     for name in names:
-        _say(name)
+        say(name)
         trial, gated_out = _gated(name, windows)
         found: dict[str, Any] = {"windows": windows, "kept": len(trial.windows)}
         found["gated_out"] = gated_out
@@ -104,7 +104,7 @@ def threshold(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, Any
     """In three scenarios a schedule beats the best constant by a tenth; a low one loses."""
     figures = {}
     for name in names:
-        _say(name)
+        say(name)
         trial, gated_out = _gated(name, windows)
         found = ThresholdStudy(trial).headroom()
         schedule, constant = found.schedule_outcomes, found.constant_outcomes
@@ -137,7 +137,7 @@ def no_cheating(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, A
     figures: dict[str, Any] = {}
     met = True
     for name in names:
-        _say(name)
+        say(name)
         scenario = load_scenario(name)
         tricks = (*TRICKS, f"fixed:{scenario.cluster.min_replicas}")
         everybody = (*RIVALS, *tricks, "always_max")
@@ -145,7 +145,7 @@ def no_cheating(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, A
             scenarios=(scenario,),
             policies=everybody,
             split="test",
-            places=Places(CELLS_DIR, STUDIES_DIR, _traces()),
+            places=Places(CELLS_DIR, STUDIES_DIR, traces_dir()),
             windows=windows,
         )
         results = run_study(plan, prepare_study(plan), SilentWatcher()).results
@@ -168,7 +168,9 @@ def no_cheating(names: tuple[str, ...], windows: int) -> tuple[bool, dict[str, A
 
 def _gated(name: str, windows: int) -> tuple[Trial, list[int]]:
     """The test windows of a scenario that all replicas keep, and the numbers of the others."""
-    trial = prepare_trial(load_scenario(name), split="test", windows=windows, traces_dir=_traces())
+    trial = prepare_trial(
+        load_scenario(name), split="test", windows=windows, traces_dir=traces_dir()
+    )
     kept = unkeepable(trial) == 0
     numbers = [window.index for window, keep in zip(trial.windows, kept, strict=True) if not keep]
     return trial.keeping(kept.tolist()), numbers
@@ -196,18 +198,9 @@ def _setting(setting: Setting, outcomes: Outcomes) -> dict[str, Any]:
     }
 
 
-def _traces() -> Path | None:
-    folder = os.environ.get("GATEPILOT_TRACES")
-    return Path(folder) if folder else None
-
-
 def _no_training() -> Trial:
     """The best constant is not tuned."""
     raise NotImplementedError
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

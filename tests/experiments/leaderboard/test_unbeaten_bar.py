@@ -20,7 +20,9 @@ def bar() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPT.parent)  # as where it is run as a script
+        spec.loader.exec_module(module)
     return module
 
 

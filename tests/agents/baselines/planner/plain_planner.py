@@ -15,6 +15,12 @@ from gatepilot.envs.schema.snapshot import MetricsSnapshot
 LOGS = np.log(LATENCIES)
 
 
+def plain_late_share(spreads: float) -> float:
+    """The tail of Student's t with three degrees of freedom, by its angle."""
+    angle = math.atan(spreads / math.sqrt(3))
+    return 0.5 - (angle + math.sin(angle) * math.cos(angle)) / math.pi
+
+
 @dataclass
 class PlainPlan:
     replicas: int
@@ -145,7 +151,7 @@ class PlainPlanner:
         self.bias = max(-1.0, min(1.0, self.bias + weight * max(-0.7, min(0.7, error))))
 
     def _cheapest(self, share: float, loads: list[tuple[float, float]]) -> int:
-        """Sizes tried one after the other; the tail by its angle (t with three degrees)."""
+        """Sizes tried one after the other."""
         most = self.site.limits.max_replicas
         best = (math.inf, most)
         for size in range(self._floor, most + 1):
@@ -154,8 +160,7 @@ class PlainPlanner:
                 if load > size * share:
                     break
                 margin = math.log(size * share / max(load, 1e-6)) / spread
-                angle = math.atan(margin / math.sqrt(3))
-                late = max(late, 0.5 - (angle + math.sin(angle) * math.cos(angle)) / math.pi)
+                late = max(late, plain_late_share(margin))
             else:
                 best = min(best, (0.03 * size + 5 * self.params.violation_weight * late, size))
         return best[1]

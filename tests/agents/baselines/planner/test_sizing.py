@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from gatepilot.agents.baselines.planner.sizing import Load, cheapest_sizes, late_share
 
+from .plain_planner import plain_late_share
+
 SIZES = np.arange(1, 17)
 
 
@@ -62,8 +64,7 @@ def test_no_other_size_that_bears_the_loads_is_cheaper(
     def price(size: int) -> float:
         late = 0.0
         for load, spread in loads:
-            angle = math.atan(math.log(size * borne / load) / spread / math.sqrt(3))
-            late = max(late, 0.5 - (angle + math.sin(angle) * math.cos(angle)) / math.pi)
+            late = max(late, plain_late_share(math.log(size * borne / load) / spread))
         return 0.03 * size + 5 * weight * late
 
     bearing = [size for size in SIZES.tolist() if all(x <= size * borne for x, _ in loads)]

@@ -55,7 +55,7 @@ TUNING_SEED: Final = 7_919
 _THRESHOLD: Final = "breaker_threshold_steps"
 _JUDGED: Final = "train of the defaults; validation of the defaults, of the best"
 
-_SOURCES: Final = (
+SOURCES: Final = (
     "envs/**/*.py",
     "reward/*.py",
     "agents/baselines/**/*.py",
@@ -67,7 +67,7 @@ _SOURCES: Final = (
     "agents/tuning.py",
     "agents/windows.py",
 )
-"""Code that a result depends on."""
+"""Code that what a controller achieves depends on."""
 
 
 class StudyError(ValueError):
@@ -304,4 +304,4 @@ def _key(name: str, trials: TuningTrials) -> str:
 
 def code_digest() -> str:
     """A hash of the sources that decide what a controller achieves."""
-    return sources_digest(_SOURCES)
+    return sources_digest(SOURCES)

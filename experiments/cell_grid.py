@@ -23,8 +23,17 @@ from .named_contestants import weights_of
 from .places import Places
 from .provenance import usable_cpus
 
-SOURCES: Final = ("envs/**/*.py", "reward/**/*.py", "agents/**/*.py")
-"""Code that what is in a cell depends on."""
+RULE_SOURCES: Final = (
+    *tuning.SOURCES,
+    "agents/bounds.py",
+    "agents/contestant.py",
+    "agents/contestants.py",
+    "agents/oracles/*.py",
+    "agents/policy.py",
+)
+"""Code that a cell without a network depends on: no change of the training voids it."""
+_LEARNED_SOURCES: Final = (*RULE_SOURCES, "agents/*.py", "agents/artifact/*.py")
+"""Code that any cell depends on."""
 _TICKS_WORTH_A_WORKER: Final = 20_000
 """Ticks below which another process does not pay: it takes some 3 s of a core to begin."""
 
@@ -63,7 +72,7 @@ def entry(
     traffic = traffic_of(scenario, places.traces)
     ingredients = {
         "format": FORMAT,
-        "sources": sources_digest(SOURCES),
+        "sources": sources_digest(sources_of([contestant])),
         "scenario": scenario_digest(scenario),
         "traffic": None if traffic is None else [str(traffic), traffic.sha256],
         "split": planned.split,
@@ -79,6 +88,12 @@ def entry(
     }
     plain: dict[str, Any] = json.loads(json.dumps(ingredients, allow_nan=False))
     return Entry(CellKey(contestant.label, scenario.name, plain), planned, chosen, ticks)
+
+
+def sources_of(contestants: Iterable[Contestant]) -> tuple[str, ...]:
+    """Globs of the code that the cells of contestants depend on."""
+    has_network = any(weights_of(contestant) for contestant in contestants)
+    return _LEARNED_SOURCES if has_network else RULE_SOURCES
 
 
 def filled(

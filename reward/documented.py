@@ -54,6 +54,11 @@ class DocumentedReward:
             msg = f"cost_per_replicas is {self.cost_per_replicas}, expected a number above 0"
             raise ValueError(msg)
 
+    @property
+    def replica_price(self) -> float:
+        """Price of one billed replica for one tick."""
+        return self.cost_weight / self.cost_per_replicas
+
     def __call__(
         self,
         before: Rows,

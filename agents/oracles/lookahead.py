@@ -12,13 +12,13 @@ limit tried was ever better than (docs/evaluation.md, The bound).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..baselines.look_back import whole_ticks
 from ..episodes import Outcomes
 from ..evaluation import MakeController, Progress, no_progress, play_controllers
 from ..policy import Controller
@@ -84,7 +84,7 @@ def _part(trial: Trial, progress: Progress, params: LookaheadParams) -> Lookahea
     plans = [known_plans(trial, window) for window in trial.windows]
     makers = [_nth(trial, plans, place) for place in range(known_count(trial))]
     played = play_controllers(trial, makers, progress, with_ttft=False)
-    window_ticks = max(math.ceil(trial.scenario.telemetry.window_s / trial.tick_s), 1)
+    window_ticks = whole_ticks(trial.scenario.telemetry.window_s, trial.tick_s)
     is_known = np.ones(len(plans), bool)
     for _ in range(params.rounds):
         returns = np.stack([outcomes.returns for outcomes in played], axis=1)

@@ -194,7 +194,7 @@ class Search:
         threshold = np.where(threshold == 0, own, threshold)
         ready = ready_after(ready[state], before, size, self._waits)
         span = min(self._params.step, self._trial.ticks - tick)
-        cost = reward.cost_weight * size / reward.cost_per_replicas * span
+        cost = reward.replica_price * size * span
         smooth = np.where(size == before, reward.hold_bonus, -reward.change_penalty)
         returns = self._returns[rows][state] - cost + smooth
         losses = self._losses(tick, window, ready)

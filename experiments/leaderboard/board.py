@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ...agents.digests import json_digest, scenario_digest, sources_digest, traffic_of
 from ...agents.trial import TrialPlan
-from ..cell_grid import SOURCES
+from ..cell_grid import sources_of
 from ..places import Places
 from ..results import Results, episode_dict
 from ..scenario_choice import Overrides, named_scenarios
@@ -73,7 +73,7 @@ class Board:
             }
         return {
             "spec": self.spec.digest,
-            "sources": sources_digest(SOURCES),
+            "sources": sources_digest(sources_of(self.plan.contestants)),
             "suite_table": json_digest(_rows(self.standings.suite)),
             "episodes": json_digest([episode_dict(episode) for episode in self.grid.episodes]),
             "scenarios": scenarios,

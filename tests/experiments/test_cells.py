@@ -3,6 +3,8 @@
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -277,6 +279,31 @@ def test_a_key_tells_apart_all_that_decides_a_cell(
     assert len(set(digests)) == len(digests)
     monkeypatch.undo()
     assert entry(hpa, planned, {}, places).key.digest == digests[0]
+
+
+LISTS_CODE = """
+import sys
+from gatepilot.agents import {modules}
+package = "gatepilot."
+names = [n[len(package):].replace(".", "/") for n in sys.modules if n.startswith(package)]
+print(*names)
+"""
+
+
+def test_the_code_of_a_rule_is_all_that_is_hashed_and_no_training(tmp_path: Path) -> None:
+    rule = named_contestant("hpa", tmp_path)
+    globs = cell_grid.sources_of([rule])
+    root = Path(cell_grid.__file__).parents[1]
+    hashed = {str(path.relative_to(root)) for glob in globs for path in root.glob(glob)}
+    assert "agents/training.py" not in hashed
+    script = LISTS_CODE.format(modules="bounds, contestant, evaluation, tuning")
+    loaded = subprocess.run(  # noqa: S603  # our own modules, in an interpreter without others
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    modules = {f"{name}.py" for name in loaded if (root / f"{name}.py").exists()}
+    assert "agents/baselines/hpa.py" in modules
+    # how things are hashed decides no result
+    assert modules - hashed <= {"agents/digests.py"}
 
 
 def test_names_make_no_folders_of_their_own(planned: TrialPlan, tmp_path: Path) -> None:

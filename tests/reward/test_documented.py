@@ -49,6 +49,7 @@ def test_the_parts_are_named_and_sum_to_the_reward() -> None:
 def test_what_is_billed_is_requested_plus_draining() -> None:
     after = replace(GOOD, replicas_requested=4, replicas_draining=3, replicas_ready=2)
     assert parts_of(after)["cost"] == pytest.approx(-0.21)
+    assert default_reward.replica_price == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(("choice", "smooth"), [(0, 0.1), (1, -0.05), (-1, -0.05)])

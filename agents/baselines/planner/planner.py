@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....envs.schema.fields import FIELD_INDEX, Rows
+from ..look_back import whole_ticks
 from ..site import Site
 from .breaker import threshold_steps
 from .capacity import Capacity, Curves, Floats
@@ -108,13 +109,13 @@ class Planner:
         self._sizes = np.arange(limits.clip(params.floor_replicas), limits.max_replicas + 1)
         # What is seen lies half a window back.
         ahead_s = replica.cold_start_s + site.window_s / 2
-        self._window_ticks = math.ceil(site.window_s / site.tick_s)
-        patience_ticks = math.ceil(_PATIENCE * replica.cold_start_s / site.tick_s) + 1
+        self._window_ticks = whole_ticks(site.window_s, site.tick_s)
+        patience_ticks = whole_ticks(_PATIENCE * replica.cold_start_s, site.tick_s) + 1
         self.state = PlannerState.start(
             params.forecast,
             n,
             hold_ticks=params.hold_ticks,
-            ahead_ticks=max(math.ceil(ahead_s / site.tick_s), 1),
+            ahead_ticks=whole_ticks(ahead_s, site.tick_s),
             window_ticks=self._window_ticks,
             patience_ticks=max(patience_ticks, self._window_ticks),
         )
@@ -144,10 +145,7 @@ class Planner:
         requested = self._requested(rows)
         lost = self._lost(rows, requested)
         self._see_latency(rows, work, curves, self._is_settled(rows, backlog, lost))
-        need = self._needs(rows, requested, work, curves)
-        need = np.where(
-            np.isnan(work), need, np.minimum(need + lost, self.site.limits.max_replicas)
-        )
+        need = self._needs(rows, requested, lost, work, curves)
         replicas = self._held(rows, requested, need, work)
         self._remember(work)
         state.ticks += 1
@@ -243,7 +241,12 @@ class Planner:
         self.state.bias[which] = np.minimum(np.maximum(moved, -_MOST_BIAS), _MOST_BIAS)
 
     def _needs(
-        self, rows: Rows, requested: Counts, work: Floats, curves: Mapping[int, Curves]
+        self,
+        rows: Rows,
+        requested: Counts,
+        lost: Counts,
+        work: Floats,
+        curves: Mapping[int, Curves],
     ) -> Counts:
         """`(n,)`: replicas that bear the loads; those asked for where the load is not known."""
         params = self.params
@@ -256,6 +259,7 @@ class Planner:
         need += np.rint(params.reserve * np.minimum(np.exp(loads[0].log), 1.0)).astype(np.int64)
         ejected = np.round(_column(rows, "replicas_ejected"))
         need += np.where(np.isfinite(borne) & ~np.isnan(ejected), ejected, 0.0).astype(np.int64)
+        need += lost
         return np.where(np.isnan(work), requested, np.minimum(need, self._sizes[-1]))
 
     def _loads(self) -> list[Load]:

@@ -3,7 +3,7 @@
 Formula: a size is judged by what a tick under it costs in the documented reward,
 
     late(n) = highest over the loads of P(T > (ln(n c) - ln load) / s)
-    cost(n) = cost_weight / cost_per_replicas * n + w * violation_penalty * late(n)
+    cost(n) = replica_price * n + w * violation_penalty * late(n)
 
 with c the work that a replica bears, s the spread of load and capacity together (natural
 logarithms), T distributed as Student's t with three degrees of freedom (loads jump: a normal tail
@@ -29,7 +29,6 @@ from ....reward.documented import default_reward
 
 Floats = NDArray[np.float64]
 
-_REPLICA_COST: Final = default_reward.cost_weight / default_reward.cost_per_replicas
 _ROOT_3: Final = math.sqrt(3)
 _MOST_SPREADS: Final = 1e9
 """Distance, in spreads, from which on a load is surely borne or surely not."""
@@ -75,7 +74,8 @@ def cheapest_sizes(
         spreads = np.clip(margin / spread, -_MOST_SPREADS, _MOST_SPREADS)
         late = np.maximum(late, late_share(spreads))
         bears &= margin >= 0
-    cost = _REPLICA_COST * sizes + violation_weight * default_reward.violation_penalty * late
+    reward = default_reward
+    cost = reward.replica_price * sizes + violation_weight * reward.violation_penalty * late
     cheapest = np.where(bears, cost, np.inf).argmin(axis=1)
     found: NDArray[np.int64] = np.where(bears[:, -1], sizes[cheapest], sizes[-1])
     return found

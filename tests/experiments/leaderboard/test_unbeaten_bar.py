@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatepilot.agents.digests import json_digest, sources_digest
-from gatepilot.experiments.cell_grid import SOURCES
+from gatepilot.experiments.cell_grid import RULE_SOURCES
 
 SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "bound_bars.py"
 
@@ -39,7 +39,7 @@ def write_board(folder: Path, gaps: dict[str, dict[str, Gap]]) -> None:
             for policy, (gap, ends) in of_policies.items()
         ]
         scenarios[name], hashes[name] = {"table": rows}, {"table": json_digest(rows)}
-    digests = {"sources": sources_digest(SOURCES), "scenarios": hashes}
+    digests = {"sources": sources_digest(RULE_SOURCES), "scenarios": hashes}
     board = {"spec": {"bound": "seer"}, "digests": digests, "scenarios": scenarios}
     (folder / "leaderboard.json").write_text(json.dumps(board))
     (folder / "frozen.json").write_text(json.dumps({"digests": digests}))

@@ -177,7 +177,7 @@ def _gateway(*, everything: bool) -> Engine:
         ]
         metric_faults = [MetricFault("metrics_late", 0.0, 1e9, 10.0)]
     engine = Engine(
-        _params(**changes),
+        [_params(**changes)],
         [requests],
         1,
         max_replicas=8,

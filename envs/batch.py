@@ -12,13 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .advisor import Advisor
-from .episodes import (
-    draw_episode,
-    engine_params,
-    most_faults,
-    most_metric_faults,
-    most_surge_copies,
-)
+from .episodes import draw_episode
+from .mixture import Mixture
 from .reward_fn import RewardFn
 from .scenario import Scenario, ScenarioError
 from .schema.action import Ints, decode
@@ -30,9 +25,7 @@ from .schema.settings import (
     MAX_THRESHOLD_STEPS,
     MIN_THRESHOLD_STEPS,
     THRESHOLD_STEP_PERCENT,
-    Limits,
 )
-from .sim.engine import Engine
 from .sim.params import no_limit
 from .tick_info import tick_info
 from .workload.request import Requests
@@ -62,7 +55,7 @@ class BatchStep:
 
 
 class GatewayBatch:
-    """n independent gateways of one scenario.
+    """n independent gateways of one scenario, or of several that share clock and telemetry.
 
     After `reset`, `seen` and `truth` are the `(n, F)` rows of the newest snapshots: what a scrape
     shows and what is really so. `replicas` and `threshold_steps`, `(n,)`, are the settings in
@@ -71,7 +64,7 @@ class GatewayBatch:
 
     def __init__(  # noqa: PLR0913
         self,
-        scenario: Scenario,
+        scenario: Scenario | Sequence[Scenario],
         n_envs: int,
         *,
         reward_fn: RewardFn,
@@ -87,7 +80,7 @@ class GatewayBatch:
         """Reads the workload and allocates the engine.
 
         Args:
-            scenario: What to simulate.
+            scenario: What to simulate; several: one for each of `requests`.
             n_envs: Number of gateways.
             reward_fn: What is good.
             observation: What a policy sees; `None`: `extended`.
@@ -101,8 +94,10 @@ class GatewayBatch:
             requests: Workloads to draw from instead of the scenario's own (`reset(workloads=...)`).
 
         Raises:
-            ScenarioError: The workload is missing, malformed or shorter than an episode.
-            ValueError: No gateway or no tick; an advisor is missing or not heard.
+            ScenarioError: The workload is missing, malformed or shorter than an episode, or the
+                scenarios cannot stand side by side.
+            ValueError: No gateway or no tick; an advisor is missing or not heard; not as many
+                workloads as scenarios.
             TypeError: The reward does not say what a violation is.
         """
         if n_envs < 1:
@@ -114,7 +109,8 @@ class GatewayBatch:
         if not callable(getattr(reward_fn, "violates", None)):
             msg = f"reward_fn {reward_fn!r}: expected a RewardFn, it has no violates(rows)"
             raise TypeError(msg)
-        self.scenario = scenario
+        scenarios = [scenario] if isinstance(scenario, Scenario) else list(scenario)
+        self.scenario = scenarios[0]
         self.n_envs = n_envs
         self.observation_spec = observation or ObservationSpec()
         if self.observation_spec.is_advised != (advisor is not None):
@@ -123,35 +119,28 @@ class GatewayBatch:
             raise ValueError(msg)
         self._advisor = advisor
         self._advice: Advice = np.full((n_envs, len(ADVICE_ENTRIES)), np.nan)
-        self.limits = Limits(scenario.cluster.min_replicas, scenario.cluster.max_replicas)
-        self.episode_ticks = episode_ticks or scenario.control.episode_ticks
-        self.tick_s = scenario.control.tick_s
+        self.episode_ticks = episode_ticks or self.scenario.control.episode_ticks
+        self.tick_s = self.scenario.control.tick_s
         self._reward_fn = reward_fn
-        self._requests = (
-            [scenario.requests(split, seed=seed, traces_dir=traces_dir)]
-            if requests is None
-            else list(requests)
-        )
+        if requests is None:
+            requests = [one.requests(split, seed=seed, traces_dir=traces_dir) for one in scenarios]
+        if len(scenarios) == 1:
+            scenarios *= len(requests)
+        self._mixture = Mixture(scenarios, requests)
         self._check_spans(split)
-        params = engine_params(scenario)
-        self._engine = Engine(
-            params,
-            self._requests,
+        self._engine = self._mixture.engine(
             n_envs,
-            max_replicas=self.limits.max_replicas,
-            faults=most_faults(scenario.faults, self.episode_s),
-            metric_faults=most_metric_faults(scenario.faults, self.episode_s),
-            surge_copies=most_surge_copies(scenario.faults),
-            sampled_s=max(params.window_s + self.tick_s, scenario.control.warmup_s),
+            episode_s=self.episode_s,
             threads=min(threads or os.cpu_count() or 1, n_envs),
         )
+        self.workloads = np.zeros(n_envs, np.int64)
         self._seeds = np.random.SeedSequence(seed)
         self._history = np.full((n_envs, self.observation_spec.history_ticks, len(FIELDS)), np.nan)
         self._since_change = np.zeros(n_envs, np.int64)
         self._ticks = np.full(n_envs, _NEVER_RESET)
         self._counters = self._engine.counters
-        self.replicas = np.full(n_envs, scenario.cluster.start_replicas, np.int64)
-        self.threshold_steps = np.full(n_envs, scenario.gateway.threshold_steps, np.int64)
+        self.replicas = self._mixture.start_replicas[self.workloads]
+        self.threshold_steps = self._mixture.start_threshold_steps[self.workloads]
 
     @property
     def episode_s(self) -> float:
@@ -185,13 +174,13 @@ class GatewayBatch:
         return self._engine.first_tokens(self.tick_s)
 
     def _check_spans(self, split: str | None) -> None:
-        for requests in self._requests:
+        for scenario, requests in zip(self._mixture.scenarios, self._mixture.requests, strict=True):
             if len(requests) == 0:
-                msg = f"{self.scenario.name}: no request in the {split or 'whole'} range"
+                msg = f"{scenario.name}: no request in the {split or 'whole'} range"
                 raise ScenarioError(msg)
             if requests.span_s < self.episode_s:
                 msg = (
-                    f"{self.scenario.name}: the {split or 'whole'} range has "
+                    f"{scenario.name}: the {split or 'whole'} range has "
                     f"{requests.span_s:.0f} s, an episode of {self.episode_ticks} ticks takes "
                     f"{self.episode_s:.0f} s: take fewer ticks or a longer range"
                 )
@@ -212,7 +201,7 @@ class GatewayBatch:
             starts_s: Where each episode begins within the workload, in seconds; `None`: drawn.
             seeds: One for each of `rows`: the same seed gives the same episode, to the bit;
                 `None`: the next of the batch's own.
-            workloads: Index of the workload of each; `None`: the first.
+            workloads: Index of the workload of each, and so of its scenario; `None`: the first.
 
         Returns:
             The observations of all gateways, `(n, D)`.
@@ -227,14 +216,15 @@ class GatewayBatch:
             sequences = self._seeds.spawn(len(which))
         else:
             sequences = [np.random.SeedSequence(int(seed)) for seed in seeds]
-        if workloads is None:
-            workloads = np.zeros(len(which), np.int64)
+        chosen = np.zeros(len(which), np.int64) if workloads is None else np.asarray(workloads)
+        mixture = self._mixture
         starts = np.empty(len(which))
         engine_seeds = np.empty(len(which), np.uint64)
         faults, metric_faults = [], []
         for k, sequence in enumerate(sequences):
-            room_s = self._requests[workloads[k]].span_s - self.episode_s
-            drawn = draw_episode(self.scenario, sequence, room_s=room_s, episode_s=self.episode_s)
+            scenario, load = mixture.scenarios[chosen[k]], mixture.requests[chosen[k]]
+            room_s = load.span_s - self.episode_s
+            drawn = draw_episode(scenario, sequence, room_s=room_s, episode_s=self.episode_s)
             if starts_s is not None and not 0 <= starts_s[k] <= room_s:
                 msg = f"start_s is {starts_s[k]}, expected 0 to {room_s:g}: an episode must fit"
                 raise ValueError(msg)
@@ -243,12 +233,14 @@ class GatewayBatch:
             metric_faults.append(drawn.metric_faults)
         if starts_s is not None:
             starts[:] = starts_s
-        self.replicas[which] = self.scenario.cluster.start_replicas
-        self.threshold_steps[which] = self.scenario.gateway.threshold_steps
+        self.workloads[which] = chosen
+        self.replicas[which] = mixture.start_replicas[chosen]
+        self.threshold_steps[which] = mixture.start_threshold_steps[chosen]
         self._engine.reset(
             which,
             seeds=engine_seeds,
-            workloads=np.asarray(workloads, np.int64),
+            workloads=mixture.load[chosen],
+            kinds=mixture.place[chosen],
             start_s=starts,
             warmup_s=self.scenario.control.warmup_s,
             replicas=self.replicas,
@@ -262,7 +254,9 @@ class GatewayBatch:
         self._history[which] = np.nan
         self._history[which, -1] = self.seen[which]
         if self._advisor is not None:
-            self._advice[which] = self._advisor.begin(which, self.seen[which])
+            self._advice[which] = self._advisor.begin(
+                which, self.seen[which], mixture.place[chosen]
+            )
         return self._observations()
 
     def step(self, actions: Ints) -> BatchStep:
@@ -271,9 +265,7 @@ class GatewayBatch:
         if len(scale) != self.n_envs:
             msg = f"{len(scale)} actions for {self.n_envs} gateways"
             raise ValueError(msg)
-        replicas = np.clip(
-            self.replicas + scale, self.limits.min_replicas, self.limits.max_replicas
-        )
+        replicas = np.clip(self.replicas + scale, self.min_replicas, self.max_replicas)
         steps = np.clip(self.threshold_steps + threshold, MIN_THRESHOLD_STEPS, MAX_THRESHOLD_STEPS)
         clamped = {
             "clamped_replicas": replicas - self.replicas != scale,
@@ -289,7 +281,7 @@ class GatewayBatch:
     ) -> BatchStep:
         """One tick under given settings, `(n,)` each, kept in bounds: for controllers that jump."""
         asked = np.asarray(replicas, np.int64)
-        bounded = np.clip(asked, self.limits.min_replicas, self.limits.max_replicas)
+        bounded = np.clip(asked, self.min_replicas, self.max_replicas)
         asked_steps = np.asarray(threshold_steps, np.int64)
         steps = np.clip(asked_steps, MIN_THRESHOLD_STEPS, MAX_THRESHOLD_STEPS)
         limits = None
@@ -323,12 +315,30 @@ class GatewayBatch:
         there = self if origin is None else origin
         there._refuse_never_reset(sources)  # of the same class
         self._engine.branch(sources, targets, None if origin is None else origin._engine)
-        for name in ("replicas", "threshold_steps", "_ticks", "_since_change", "_history"):
+        for name in (
+            *("workloads", "replicas", "threshold_steps"),
+            *("_ticks", "_since_change", "_history"),
+        ):
             getattr(self, name)[targets] = getattr(there, name)[sources]
         self._counters = self._engine.counters
         if self._advisor is not None:
             self._advisor.copy_rows(sources, targets, there._advisor)
             self._advice[targets] = there._advice[sources]
+
+    @property
+    def min_replicas(self) -> NDArray[np.int64]:
+        """`(n,)`: fewest replicas each may ask for."""
+        return self._mixture.min_replicas[self.workloads]
+
+    @property
+    def max_replicas(self) -> NDArray[np.int64]:
+        """`(n,)`: most replicas each may ask for."""
+        return self._mixture.max_replicas[self.workloads]
+
+    @property
+    def rest_threshold_steps(self) -> NDArray[np.int64]:
+        """`(n,)`: threshold that each episode began with."""
+        return self._mixture.start_threshold_steps[self.workloads]
 
     @property
     def ready_in_s(self) -> NDArray[np.float64]:

@@ -125,12 +125,12 @@ def simulate_controlled(
     params = engine_params(scenario)
     rng = np.random.default_rng(seed)
     engine = Engine(
-        params,
+        [params],
         [requests],
         1,
         max_replicas=limits.max_replicas,
         faults=most_faults(scenario.faults, requests.span_s),
-        metric_faults=most_metric_faults(scenario.faults, requests.span_s),
+        metric_faults=[most_metric_faults(scenario.faults, requests.span_s)],
         surge_copies=most_surge_copies(scenario.faults),
         sampled_s=params.window_s + control.tick_s,
         periodic=False,

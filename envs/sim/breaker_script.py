@@ -56,7 +56,7 @@ def play_script(
     interval_s = params.breaker_interval_s
     nothing = Requests(np.array([_NEVER_S]), np.ones(1, np.int32), np.ones(1, np.int32), _NEVER_S)
     engine = Engine(
-        replace(params, scrape_interval_s=interval_s, window_s=interval_s),
+        [replace(params, scrape_interval_s=interval_s, window_s=interval_s)],
         [nothing],
         1,
         max_replicas=hosts,

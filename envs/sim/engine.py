@@ -19,7 +19,7 @@ from .gateways import reset_many, show_many, tick_many
 from .metric_faults import MetricFault, set_metric_faults
 from .outcomes import Outcomes, no_outcomes
 from .params import NO_LIMIT, EngineParams
-from .records import READY, STARTING
+from .records import READY, REPLICA, STARTING
 from .state import STALE_SAMPLES, EngineState, packed_workload
 from .stored_row import LOOKBACK_S
 from .whole_run import simulate
@@ -42,13 +42,13 @@ class Engine:
 
     def __init__(
         self,
-        params: EngineParams,
+        kinds: Sequence[EngineParams],
         workloads: Sequence[Requests],
         n: int,
         *,
         max_replicas: int,
         faults: int = 0,
-        metric_faults: int = 0,
+        metric_faults: Sequence[int] = (),
         surge_copies: int = 0,
         sampled_s: float,
         threads: int = 1,
@@ -58,39 +58,47 @@ class Engine:
         """Allocates everything; nothing runs before `reset`.
 
         Args:
-            params: One for all gateways.
+            kinds: What a gateway may be; all of one telemetry, with or without prefix caches.
             workloads: What gateways may draw from.
             n: Gateways.
             max_replicas: Most replicas a gateway is asked for. There is room for as many draining
                 ones.
             faults: Room for faults per gateway.
-            metric_faults: Room for metric faults per gateway; without it they cost nothing.
+            metric_faults: Of each kind, room for metric faults per gateway; `()`: none. Without
+                room they cost nothing, and `seen` is no store's answer but the plant's own.
             surge_copies: Copies of the workload that surges may lay over it at once.
             sampled_s: Longest time over which first tokens are kept: the telemetry window and a
                 tick, or the warm-up.
             threads: Threads over the gateways.
             periodic: Whether a workload begins anew after its span, or ends.
             outcomes: Whether the result of every request is kept (one gateway only).
+
+        Raises:
+            ValueError: Kinds that cannot stand side by side.
         """
+        first = _alike(kinds)
         self.n = n
-        self._params = np.repeat(params.packed(), n)
-        self._workload = packed_workload(workloads, params.prefix_cache == 1)
+        self._kinds = np.concatenate([kind.packed() for kind in kinds])
+        self._has_store = np.array(metric_faults or [0] * len(kinds)) > 0
+        self._params, self._is_stored = np.repeat(self._kinds[:1], n), np.zeros(n, np.bool_)
+        self._workload = packed_workload(workloads, first.prefix_cache == 1)
         ends = np.cumsum([len(w) for w in workloads])
         self._rows = np.stack([ends - [len(w) for w in workloads], ends], axis=-1).astype(np.int64)
         self._spans = np.array([w.span_s if periodic else 0.0 for w in workloads])
+        retries = max(kind.client_retries for kind in kinds)
         self._state = EngineState.allocate(
             n,
             replicas=2 * max_replicas,
-            max_num_seqs=params.max_num_seqs,
+            max_num_seqs=max(kind.max_num_seqs for kind in kinds),
             pool=POOL,
             faults=faults,
-            scrapes=round(params.window_s / params.scrape_interval_s) + 1,
-            samples=STALE_SAMPLES + _most_first_tokens(params, workloads, sampled_s, surge_copies),
+            scrapes=round(first.window_s / first.scrape_interval_s) + 1,
+            samples=STALE_SAMPLES + _most_first_tokens(retries, workloads, sampled_s, surge_copies),
             surge_copies=surge_copies,
-            client_retries=params.client_retries > 0,
+            client_retries=retries > 0,
             prefix_rows=len(self._workload.prefix_parent),
-            metric_faults=metric_faults,
-            remembered_scrapes=int(LOOKBACK_S / params.scrape_interval_s) + 2,
+            metric_faults=max(metric_faults, default=0),
+            remembered_scrapes=int(LOOKBACK_S / first.scrape_interval_s) + 2,
         )
         self.outcomes: Outcomes = no_outcomes(int(ends[-1]) if outcomes else 0)
         self.seen: Rows = np.full((n, len(FIELDS)), np.nan)
@@ -114,6 +122,7 @@ class Engine:
         threshold_percent: NDArray[np.int64],
         faults: Sequence[Sequence[Fault]],
         metric_faults: Sequence[Sequence[MetricFault]] | None = None,
+        kinds: NDArray[np.int64] | None = None,
     ) -> None:
         """Starts gateways anew and runs their warm-up.
 
@@ -127,7 +136,12 @@ class Engine:
             threshold_percent: `(n,)`: breaker threshold.
             faults: One list for each of `which`; times count from the episode's beginning.
             metric_faults: Likewise, what goes wrong with the scrapes; `None`: nothing.
+            kinds: `(k,)`: index of what each is from now on; `None`: the first.
         """
+        chosen = np.zeros(len(which), np.int64) if kinds is None else kinds
+        self._params[which], self._is_stored[which] = self._kinds[chosen], self._has_store[chosen]
+        # whoever counts over all places would find what the last episode left in the empty ones
+        self._state.replicas[which] = np.zeros((), REPLICA)
         for e, listed in zip(which, faults, strict=True):
             self._state.faults[e] = packed_faults(listed, self._state.faults.shape[1], warmup_s)
         set_metric_faults(self._state, which, metric_faults or [[]] * len(which), warmup_s)
@@ -213,13 +227,15 @@ class Engine:
             branch(there._state, sources[low:high], self._state, targets[low:high])
 
         self._in_parts(part, len(targets))
+        self._params[targets] = there._params[sources]
+        self._is_stored[targets] = there._is_stored[sources]
         self.seen[targets], self.truth[targets] = there.seen[sources], there.truth[sources]
 
     @property
     def _kind(self) -> tuple[bytes, bytes, list[tuple[int, ...]]]:
         """What two engines must have in common so that a gateway of one can be one of the other."""
         shapes = [array.shape[1:] for array in self._state]
-        return self._params[0].tobytes(), self._rows.tobytes(), shapes
+        return self._kinds.tobytes(), self._rows.tobytes(), shapes
 
     def fingerprint(self, gateway: int) -> bytes:
         """A hash of a gateway's state but for its threshold: equal ones go on alike."""
@@ -248,8 +264,9 @@ class Engine:
 
     def _show(self, which: NDArray[np.int64]) -> None:
         """Writes `seen` anew where metric faults stand between the plant and who looks at it."""
-        if self._state.metric_faults.shape[1] > 0:
-            show_many(self._params, self._state, which, self.seen)
+        stored = which[self._is_stored[which]]
+        if len(stored):
+            show_many(self._params, self._state, stored, self.seen)
 
     @property
     def counters(self) -> dict[str, NDArray[Any]]:
@@ -289,7 +306,7 @@ def compile_engine() -> None:
         window_s=1.0,
     )
     simulate(requests, replace(params, scrape_interval_s=0.0), replicas=1)
-    engine = Engine(params, [requests], 1, max_replicas=1, metric_faults=1, sampled_s=2.0)
+    engine = Engine([params], [requests], 1, max_replicas=1, metric_faults=[1], sampled_s=2.0)
     one = np.ones(1, np.int64)
     engine.reset(
         one - 1,
@@ -304,15 +321,31 @@ def compile_engine() -> None:
     engine.tick(1.0, one, 50 * one)
 
 
+def _alike(kinds: Sequence[EngineParams]) -> EngineParams:
+    """The first of the kinds, where all have in common what they share arrays for.
+
+    Raises:
+        ValueError: They have not.
+    """
+    first = kinds[0]
+    for name in ("scrape_interval_s", "window_s", "prefix_cache"):
+        for kind in kinds:
+            mine, theirs = getattr(first, name), getattr(kind, name)
+            if mine != theirs:
+                msg = f"{name} is {mine} and {theirs}: gateways side by side have one"
+                raise ValueError(msg)
+    return first
+
+
 def _most_first_tokens(
-    params: EngineParams, workloads: Sequence[Requests], sampled_s: float, surge_copies: int
+    client_retries: int, workloads: Sequence[Requests], sampled_s: float, surge_copies: int
 ) -> int:
     """Most first tokens in that time: of what is in flight or about to come back, and of arrivals.
 
     A surge multiplies arrivals, and each may come back as often as its client tries.
     """
-    in_flight = POOL * (2 if params.client_retries > 0 else 1)
-    times = (1 + surge_copies) * (1 + params.client_retries)
+    in_flight = POOL * (2 if client_retries > 0 else 1)
+    times = (1 + surge_copies) * (1 + client_retries)
     return in_flight + times * max(most_in_window(w, sampled_s) for w in workloads)
 
 

@@ -210,7 +210,7 @@ def _simulated(plan: Plan, fault: Fault | None, seed: int) -> Figures | None:
         msg = "there is no load"
         raise LaunchError(msg)
     engine = Engine(
-        plan.params,
+        [plan.params],
         [requests],
         1,
         max_replicas=plan.replicas,

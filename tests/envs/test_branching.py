@@ -17,7 +17,7 @@ from gatepilot.envs.sim.engine import compile_engine
 from gatepilot.envs.workload.request import Requests
 from gatepilot.reward.documented import default_reward
 
-from .test_batch import EVERYTHING, make, scenario, workload
+from .batch_kit import EVERYTHING, make, scenario, workload
 
 pytestmark = pytest.mark.timeout(10, func_only=True)
 TICKS = 24
@@ -40,8 +40,7 @@ def shown(batch: GatewayBatch, step: BatchStep, i: int) -> bytes:
 
 def random_settings(batch: GatewayBatch, rng: np.random.Generator) -> NDArray[np.int64]:
     """Any replicas and any threshold, for every gateway, `(2, n)`."""
-    limits = batch.limits
-    replicas = rng.integers(limits.min_replicas, limits.max_replicas + 1, batch.n_envs)
+    replicas = rng.integers(batch.min_replicas, batch.max_replicas + 1, batch.n_envs)
     return np.stack([replicas, rng.integers(1, 20, batch.n_envs)])
 
 

@@ -67,12 +67,12 @@ class Gateway:
         self.requests = requests if isinstance(requests, Requests) else requests_of(requests)
         self.params = dataclasses.replace(params, **changes)
         self.engine = Engine(
-            self.params,
+            [self.params],
             [self.requests],
             1,
             max_replicas=max_replicas,
             faults=max(len(faults), 1),
-            metric_faults=len(metric_faults),
+            metric_faults=[len(metric_faults)],
             surge_copies=surge_copies(faults),
             sampled_s=self.params.window_s + 1000,
             periodic=False,

@@ -79,7 +79,7 @@ def test_no_requests_are_no_trouble() -> None:
 
 def test_a_periodic_workload_begins_anew_after_its_span() -> None:
     rows = requests_of([(0.0, 1, 1), (3.0, 1, 1), (10.0, 1, 1)], span_s=10.0)
-    engine = Engine(PLAIN, [rows], 1, max_replicas=1, sampled_s=1000)
+    engine = Engine([PLAIN], [rows], 1, max_replicas=1, sampled_s=1000)
 
     def arrived_after(start_s: float, seconds: float) -> int:
         engine.reset(

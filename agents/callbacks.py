@@ -182,8 +182,7 @@ class TrainingCallback(BaseCallback):
                 with leaning_up(policy, logit), partial.open("wb") as file:
                     self.model.save(file)
                 partial.replace(self._folder / BEST_MODEL_FILE)
-        figures = {k: float(v) for k, v in asdict(result).items() if v is not None}
-        return {f"validation/{k}": v for k, v in figures.items()} | {
+        return {f"validation/{k}": v for k, v in result.figures().items()} | {
             "validation/best_return": self.best.return_mean,
             "validation/scale_up_logit": logit,
         }

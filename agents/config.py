@@ -62,6 +62,11 @@ class PPOConfig:
     is learned. 3 makes it 91 % of the choices: the threshold rests unless moving it pays. On the
     scaling head a bias only delays learning: for long, the most probable action is then none."""
 
+    advice_logits: NotNegative = 4.0
+    """Where the policy sees advice: logit by which the choice that the advice asks for is ahead
+    before anything is learned. 4 makes it 96 % of the choices: the policy begins as the advisor,
+    with a little exploration around it. 0: the advice is an entry like the others."""
+
     scale_up_logits: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0, 1.0, 2.0)
     """Each checkpoint is judged once with each of these added to the logit of "one replica more",
     and the best is kept. While load rises slowly, to act in this tick or in the next is nearly the
@@ -96,6 +101,10 @@ class DQNConfig:
     exploration_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Part of the training over which exploration falls linearly; afterwards it stays at its
     end."""
+    advice_value: NotNegative = 0.02
+    """Where the policy sees advice: by how much a choice that it asks for is worth more, for each
+    head, before anything is learned; in units of the scaled reward. 0: the advice is an entry like
+    the others."""
     max_grad_norm: Positive = 10.0
     """Length to which a gradient is shortened."""
     hidden: Layers = (64, 64)
@@ -129,8 +138,9 @@ class TrainingConfig:
 
     name: Text
     """Name of the run in MLflow."""
-    scenario: Text
-    """Name of a shipped scenario, or a scenario file."""
+    scenarios: Annotated[tuple[Text, ...], Field(min_length=1)]
+    """Names of shipped scenarios, or scenario files. Several: episodes go through them in turn, and
+    what they have in common is one clock and one telemetry."""
     algo: Algorithm = "ppo"
     """`ppo` or `dqn`."""
     observation: Preset = "advised"
@@ -164,6 +174,9 @@ class TrainingConfig:
     load_curves: Annotated[int, Field(ge=0)] = 0
     """Further layouts, in each of which the rate wanders between the smallest and the largest of
     `load_scales` (`envs.workload.load_curve`): one day shows few of the ramps there are."""
+    starts: Count | None = None
+    """Windows of a scenario that are looked at for places where episodes may begin, before the
+    first step; None: all."""
     steps: Count = 1_000_000
     """Ticks over all environments."""
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3 import DQN
 from stable_baselines3.common.noise import ActionNoise
+from stable_baselines3.dqn.policies import DQNPolicy
 
 from ..envs.schema.action import DISCRETE_ACTIONS
+from ..envs.schema.observation import ObservationSpec
 from .config import DQNConfig
-from .normaliser import Standardiser
+from .following import FollowingDQNPolicy, features
 from .sb3_vec_env import GatewayVecEnv
 
 
@@ -34,17 +36,20 @@ class BatchedDQN(DQN):
         return actions, actions
 
 
-def make_dqn(config: DQNConfig, env: GatewayVecEnv, *, seed: int, device: str) -> BatchedDQN:
+def make_dqn(
+    config: DQNConfig, spec: ObservationSpec, env: GatewayVecEnv, *, seed: int, device: str
+) -> BatchedDQN:
     """A fresh learner.
 
     Args:
         config: Its hyperparameters.
+        spec: What it sees.
         env: Where it learns; it takes flat actions.
         seed: Of its networks and its exploration.
         device: A torch device.
     """
-    return BatchedDQN(
-        "MlpPolicy",
+    model = BatchedDQN(
+        policy_class(config, spec),
         env,
         learning_rate=config.learning_rate,
         buffer_size=config.buffer_size,
@@ -58,16 +63,25 @@ def make_dqn(config: DQNConfig, env: GatewayVecEnv, *, seed: int, device: str) -
         exploration_final_eps=config.exploration_end,
         exploration_fraction=config.exploration_fraction,
         max_grad_norm=config.max_grad_norm,
-        policy_kwargs=policy_kwargs(config),
+        policy_kwargs=policy_kwargs(config, spec),
         seed=seed,
         device=device,
     )
+    if isinstance(model.policy, FollowingDQNPolicy):
+        model.policy.follow(config.advice_value)
+    return model
 
 
-def policy_kwargs(config: DQNConfig) -> dict[str, Any]:
+def policy_class(config: DQNConfig, spec: ObservationSpec) -> type[DQNPolicy]:
+    """The kind of network."""
+    follows = spec.is_advised and config.advice_value > 0
+    return FollowingDQNPolicy if follows else DQNPolicy
+
+
+def policy_kwargs(config: DQNConfig, spec: ObservationSpec) -> dict[str, Any]:
     """The arguments of the network that a file of weights does not say."""
     return {
         "net_arch": list(config.hidden),
         "optimizer_kwargs": {"fused": True},
-        "features_extractor_class": Standardiser,
+        **features(spec, config.advice_value),
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,19 +23,45 @@ users, whose bursts still come together. Copies shifted by more would smooth the
 that is trained on a smooth load at three times the rate keeps too little in reserve."""
 
 
+@dataclass(frozen=True)
+class Layouts:
+    """The workloads of a training, scenario by scenario."""
+
+    scenarios: tuple[Scenario, ...]
+    """Of each workload."""
+    requests: tuple[Requests, ...]
+    """Each workload's offered load."""
+
+
 def training_layouts(
-    config: TrainingConfig, scenario: Scenario, traces_dir: Path | None
-) -> list[Requests]:
-    """The training range's load at every scale, and wandering between the scales.
+    config: TrainingConfig, scenarios: Sequence[Scenario], traces_dir: Path | None
+) -> Layouts:
+    """Every scenario's training range at every scale, and wandering between the scales.
+
+    Scenarios of the same load share its layouts.
 
     Args:
         config: How many of which. Where it gives other traffic, each scale has several.
-        scenario: Whose load.
-        traces_dir: Folder of the traces; `None`: the workload model stands in.
+        scenarios: Whose load.
+        traces_dir: Folder of the traces; `None`: workload models stand in.
 
     Raises:
         ScenarioError: The traffic cannot be loaded.
     """
+    laid_out: dict[Any, list[Requests]] = {}
+    of_workloads: list[Scenario] = []
+    requests: list[Requests] = []
+    for scenario in scenarios:
+        load = (scenario.workload, scenario.split_range("train"))
+        if load not in laid_out:
+            laid_out[load] = _layouts(config, scenario, traces_dir)
+        requests += laid_out[load]
+        of_workloads += [scenario] * len(laid_out[load])
+    return Layouts(tuple(of_workloads), tuple(requests))
+
+
+def _layouts(config: TrainingConfig, scenario: Scenario, traces_dir: Path | None) -> list[Requests]:
+    """One scenario's."""
     count = config.workloads if can_redraw(scenario, traces_dir) else 1
     factors = np.repeat(config.load_scales, count)
     words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM))

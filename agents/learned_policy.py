@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file
-from stable_baselines3.dqn.policies import DQNPolicy
 
 from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, from_discrete
 from . import dqn, ppo
@@ -60,18 +59,18 @@ def load_policy(path: Path, config: TrainingConfig) -> LearnedPolicy:
     observation_space = spaces.Box(spec.low, spec.high)
     network: BasePolicy
     if config.algo == "ppo":
-        network = ActorCriticPolicy(
+        network = ppo.policy_class(config.ppo, spec)(
             observation_space,
             spaces.MultiDiscrete(list(ACTION_DIMS)),
             lambda _: 0.0,
-            **ppo.policy_kwargs(config.ppo),
+            **ppo.policy_kwargs(config.ppo, spec),
         )
     else:
-        network = DQNPolicy(
+        network = dqn.policy_class(config.dqn, spec)(
             observation_space,
             spaces.Discrete(DISCRETE_ACTIONS),
             lambda _: 0.0,
-            **dqn.policy_kwargs(config.dqn),
+            **dqn.policy_kwargs(config.dqn, spec),
         )
     try:
         _, params, _ = load_from_zip_file(path, device="cpu", load_data=False)

@@ -34,10 +34,15 @@ class Standardiser(BaseFeaturesExtractor):
     mean: torch.Tensor
     spread: torch.Tensor
 
-    def __init__(self, observation_space: spaces.Box) -> None:
-        """Makes room for the figures of every entry."""
+    def __init__(self, observation_space: spaces.Box, more: int = 0) -> None:
+        """Makes room for the figures of every entry.
+
+        Args:
+            observation_space: Of the observations.
+            more: Features that a subclass puts behind them.
+        """
         size = int(np.prod(observation_space.shape))
-        super().__init__(observation_space, size)
+        super().__init__(observation_space, size + more)
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("spread", torch.ones(size))
 
@@ -60,13 +65,18 @@ def observation_figures(
     """
     rng = np.random.default_rng(seed)
     n = batch.n_envs
-    seen = [batch.reset(seeds=rng.integers(0, 1 << 62, n))]
+
+    def begin(rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        seeds = rng.integers(0, 1 << 62, len(rows))
+        workloads = rng.integers(0, batch.n_workloads, len(rows))
+        return batch.reset(rows, seeds=seeds, workloads=workloads)
+
+    seen = [begin(np.arange(n))]
     for _ in range(SAMPLE_TICKS):
         step = batch.step(walk_actions(rng, n))
         seen.append(step.observation)
         if step.truncated.any():
-            rows = np.flatnonzero(step.truncated)
-            batch.reset(rows, seeds=rng.integers(0, 1 << 62, len(rows)))
+            begin(np.flatnonzero(step.truncated))
     entries = np.concatenate(seen)
     spread = entries.std(axis=0)
     spread[spread < LEAST_SPREAD] = 1.0

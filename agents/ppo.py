@@ -8,29 +8,34 @@ from typing import Any
 
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.utils import LinearSchedule
 
 from ..envs.schema.action import ACTION_DIMS, NO_CHANGE, STEPS
+from ..envs.schema.observation import ObservationSpec
 from .config import PPOConfig
-from .normaliser import Standardiser
+from .following import FollowingActorCritic, features
 from .sb3_vec_env import GatewayVecEnv
 
 
-def make_ppo(config: PPOConfig, env: GatewayVecEnv, *, seed: int, device: str) -> PPO:
+def make_ppo(
+    config: PPOConfig, spec: ObservationSpec, env: GatewayVecEnv, *, seed: int, device: str
+) -> PPO:
     """A fresh learner.
 
     Args:
         config: Its hyperparameters.
+        spec: What it sees.
         env: Where it learns.
         seed: Of its networks and its exploration.
         device: A torch device.
 
     Returns:
-        The learner; its policy prefers "no change" as far as the configuration says.
+        The learner; its policy prefers "no change", and follows advice, as far as the configuration
+        says.
     """
     model = PPO(
-        "MlpPolicy",
+        policy_class(config, spec),
         env,
         learning_rate=LinearSchedule(config.learning_rate, config.learning_rate_end, 1.0),
         n_steps=config.n_steps,
@@ -42,11 +47,13 @@ def make_ppo(config: PPOConfig, env: GatewayVecEnv, *, seed: int, device: str) -
         ent_coef=config.entropy_coef,
         vf_coef=config.value_coef,
         max_grad_norm=config.max_grad_norm,
-        policy_kwargs=policy_kwargs(config),
+        policy_kwargs=policy_kwargs(config, spec),
         seed=seed,
         device=device,
     )
     _prefer_no_change(model.policy.action_net, config.no_change_bias)
+    if isinstance(model.policy, FollowingActorCritic):
+        model.policy.follow(config.advice_logits)
     return model
 
 
@@ -67,7 +74,13 @@ def leaning_up(policy: BasePolicy, logit: float) -> Iterator[None]:
             bias.copy_(before)
 
 
-def policy_kwargs(config: PPOConfig) -> dict[str, Any]:
+def policy_class(config: PPOConfig, spec: ObservationSpec) -> type[ActorCriticPolicy]:
+    """The kind of network."""
+    follows = spec.is_advised and config.advice_logits > 0
+    return FollowingActorCritic if follows else ActorCriticPolicy
+
+
+def policy_kwargs(config: PPOConfig, spec: ObservationSpec) -> dict[str, Any]:
     """The arguments of the network that a file of weights does not say.
 
     Fused Adam takes a sixth off a gradient step of networks this small.
@@ -76,7 +89,7 @@ def policy_kwargs(config: PPOConfig) -> dict[str, Any]:
     return {
         "net_arch": {"pi": layers, "vf": layers},
         "optimizer_kwargs": {"fused": True},
-        "features_extractor_class": Standardiser,
+        **features(spec, config.advice_logits),
     }
 
 

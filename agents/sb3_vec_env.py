@@ -17,8 +17,8 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 
 from ..envs.batch import BatchStep, GatewayBatch
 from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, NO_CHANGE, from_discrete
-from ..envs.schema.settings import START_THRESHOLD_STEPS, THRESHOLD_STEP
-from .learning_aids import AID_PART
+from ..envs.schema.settings import THRESHOLD_STEP
+from .learning_aids import threshold_rest
 from .rollout_statistics import RolloutStatistics
 
 
@@ -45,29 +45,27 @@ class GatewayVecEnv(VecEnv):
         batch: GatewayBatch,
         *,
         seed: int,
-        n_workloads: int = 1,
-        rest_steps: int = START_THRESHOLD_STEPS,
         flat_actions: bool = False,
         reward_scale: float = 1.0,
+        rest_weight: float = 0.0,
     ) -> None:
         """Wraps a batch.
 
         Args:
             batch: The gateways; nobody else may step them.
             seed: Where every episode's seed comes from.
-            n_workloads: Workloads the batch has; each episode draws one.
-            rest_steps: Threshold the scenario starts with, in steps; for statistics.
             flat_actions: Take one index of the table of nine (DQN) instead of two heads.
             reward_scale: Factor on the returned reward; statistics stay unscaled.
+            rest_weight: Price of a threshold away from its start (`learning_aids`); no statistics
+                contain it.
         """
         self.batch = batch
         self.statistics = RolloutStatistics(batch.n_envs)
         self._seed = seed
         self._flat_actions = flat_actions
         self._reward_scale = reward_scale
-        self._n_workloads = n_workloads
-        self._starts: NDArray[np.float64] | None = None
-        self._rest_steps = rest_steps
+        self._rest_weight = rest_weight
+        self._starts: Sequence[NDArray[np.float64]] | None = None
         self._pending = np.full((batch.n_envs, len(ACTION_DIMS)), NO_CHANGE)
         self._episodes = np.full(batch.n_envs, -1, dtype=np.int64)
         self._ages = np.zeros(batch.n_envs, dtype=np.int64)
@@ -81,11 +79,12 @@ class GatewayVecEnv(VecEnv):
         )
         super().__init__(batch.n_envs, spaces.Box(spec.low, spec.high), action_space)
 
-    def begin_only_at(self, starts: NDArray[np.float64]) -> None:
+    def begin_only_at(self, starts: Sequence[NDArray[np.float64]]) -> None:
         """Lets episodes begin only at these places; without it, anywhere in any workload.
 
         Args:
-            starts: Shape `(k, 2)`: index of the workload, start in it in seconds.
+            starts: One list a scenario, of shape `(k, 2)`: index of the workload, start in it in
+                seconds. Each environment goes through the scenarios one after the other.
         """
         self._starts = starts
 
@@ -111,6 +110,10 @@ class GatewayVecEnv(VecEnv):
         self._ages += 1
         self._count(step, actions)
         observation = step.observation
+        rest = threshold_rest(
+            self.batch.truth, self.batch.rest_threshold_steps, weight=self._rest_weight
+        )
+        reward = step.reward + rest
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         done = step.truncated | (self._ages >= self._lengths)
         if done.any():
@@ -122,8 +125,7 @@ class GatewayVecEnv(VecEnv):
             self.statistics.finish(rows, complete=complete)
             self._lengths[rows] = self.batch.episode_ticks
             observation = self._start_episodes(rows)
-        reward = (step.reward * self._reward_scale).astype(np.float32)
-        return observation, reward, done, infos
+        return observation, (reward * self._reward_scale).astype(np.float32), done, infos
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What `restore` needs: numbers, ages, lengths and actions of the running episodes."""
@@ -172,9 +174,12 @@ class GatewayVecEnv(VecEnv):
         self._ages[rows] = 0
         words = np.array([self._words(int(row)) for row in rows])
         if self._starts is None:
-            workloads = words[:, 1] % self._n_workloads
+            workloads = words[:, 1] % self.batch.n_workloads
             return self.batch.reset(rows, seeds=words[:, 0], workloads=workloads)
-        drawn = self._starts[words[:, 1] % len(self._starts)]
+        lists = [self._starts[(row + self._episodes[row]) % len(self._starts)] for row in rows]
+        drawn = np.array(
+            [one[word % len(one)] for one, word in zip(lists, words[:, 1], strict=True)]
+        )
         return self.batch.reset(
             rows,
             seeds=words[:, 0],
@@ -188,13 +193,13 @@ class GatewayVecEnv(VecEnv):
         return (sequence.generate_state(2, np.uint64) >> np.uint64(1)).astype(np.int64)
 
     def _count(self, step: BatchStep, actions: NDArray[Any]) -> None:
-        distance = np.abs(self.batch.threshold_steps - self._rest_steps) * THRESHOLD_STEP
+        distance = np.abs(self.batch.threshold_steps - self.batch.rest_threshold_steps)
         self.statistics.add(
-            step.reward - step.parts.get(AID_PART, 0.0),
+            step.reward,
             {
                 "violation_rate": step.info["violation"],
                 "replicas": self.batch.replicas,
-                "threshold_distance": distance,
+                "threshold_distance": distance * THRESHOLD_STEP,
                 "scale_change_rate": actions[:, 0] != NO_CHANGE[0],
                 "threshold_change_rate": actions[:, 1] != NO_CHANGE[1],
             },

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.batch import GatewayBatch
+from ..envs.mixture import distinct
 from ..envs.scenario import Scenario
 from ..envs.workload.request import Requests
 from ..reward.documented import default_reward
@@ -25,48 +26,69 @@ MAX_ENVS: Final = 256
 
 
 def keepable_starts(
-    scenario: Scenario,
+    scenarios: Sequence[Scenario],
     workloads: Sequence[Requests],
     episode_ticks: int,
     *,
     at_most: int | None = None,
-) -> NDArray[np.float64]:
+) -> list[NDArray[np.float64]]:
     """Plays every window at the maximum of replicas, without faults; lists those never violated.
 
     Args:
-        scenario: Whose gateways.
+        scenarios: Of each workload.
         workloads: Layouts of the training range.
         episode_ticks: Length of a window.
-        at_most: Look at so many windows only, spread evenly.
+        at_most: Look at so many windows of a scenario only, spread evenly.
 
     Returns:
-        Shape `(k, 2)`: index of the workload, start in it in seconds. All windows if none is kept.
+        One a scenario, of shape `(k, 2)`: index of the workload, start in it in seconds. All
+        windows of a scenario if none is kept.
     """
-    episode_s = episode_ticks * scenario.control.tick_s
+    kinds = distinct(scenarios)
+    episode_s = episode_ticks * kinds[0].control.tick_s
+    found = []
+    for kind in kinds:
+        own = [i for i, scenario in enumerate(scenarios) if scenario == kind]
+        found.append(_windows(own, workloads, episode_s, at_most))
+    every = np.concatenate(found)
+    easiest = [_easiest(scenario) for scenario in scenarios]
+    chunks = np.array_split(every, -(-len(every) // MAX_ENVS))
+    kept = np.concatenate([_kept(easiest, workloads, episode_ticks, part) for part in chunks])
+    parts = np.split(kept, np.cumsum([len(windows) for windows in found])[:-1])
+    return [w[keep] if keep.any() else w for w, keep in zip(found, parts, strict=True)]
+
+
+def _windows(
+    own: Sequence[int], workloads: Sequence[Requests], episode_s: float, at_most: int | None
+) -> NDArray[np.float64]:
+    """Windows of a scenario, `(k, 2)`: one of its own workloads, start in it in seconds."""
     places = []
-    for i, requests in enumerate(workloads):
+    for i in own:
+        requests = workloads[i]
         count = max(round((requests.span_s / episode_s - 1) * STARTS_PER_EPISODE) + 1, 1)
         for start_s in np.linspace(0.0, requests.span_s - episode_s, count):
             places.append((i, float(start_s)))
     windows = np.array(places)
     if at_most is not None and at_most < len(windows):
         windows = windows[np.linspace(0, len(windows) - 1, at_most).astype(np.int64)]
-    chunks = np.array_split(windows, -(-len(windows) // MAX_ENVS))
-    kept = np.concatenate([_kept(scenario, workloads, episode_ticks, part) for part in chunks])
-    return windows[kept] if kept.any() else windows
+    return windows
+
+
+def _easiest(scenario: Scenario) -> Scenario:
+    """The same without faults, with the maximum of replicas from the first request on."""
+    cluster = replace(scenario.cluster, initial_replicas=scenario.cluster.max_replicas)
+    return replace(scenario, cluster=cluster, faults=())
 
 
 def _kept(
-    scenario: Scenario,
+    scenarios: Sequence[Scenario],
     workloads: Sequence[Requests],
     episode_ticks: int,
     windows: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
     """Which windows stay without violation at the maximum of replicas."""
-    most = scenario.cluster.max_replicas
-    cluster = replace(scenario.cluster, initial_replicas=most)
     batch = GatewayBatch(
-        replace(scenario, cluster=cluster, faults=()),
+        scenarios,
         len(windows),
         reward_fn=default_reward,
         episode_ticks=episode_ticks,
@@ -80,6 +102,6 @@ def _kept(
     kept = np.ones(len(windows), np.bool_)
     threshold_steps = batch.threshold_steps.copy()
     for _ in range(episode_ticks):
-        step = batch.step_settings(np.full(len(windows), most), threshold_steps)
+        step = batch.step_settings(batch.max_replicas, threshold_steps)
         kept &= ~step.info["violation"]
     return kept

@@ -12,6 +12,7 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.logger import Logger
 
 from ..envs.batch import GatewayBatch
+from ..envs.mixture import distinct
 from ..envs.reward_fn import RewardFn
 from ..envs.scenario import Scenario, load_scenario
 from ..envs.schema.fingerprint import Contract
@@ -28,7 +29,6 @@ from .checkpoint import load_checkpoint, restore
 from .config import ConfigError, TrainingConfig
 from .dqn import make_dqn
 from .layouts import training_layouts
-from .learning_aids import ThresholdRest
 from .normaliser import observation_figures, set_figures
 from .ppo import make_ppo
 from .sb3_vec_env import GatewayVecEnv
@@ -81,35 +81,35 @@ class Training:
             ValueError: The configuration cannot be trained here: one line that says why.
         """
         self.config = config
-        self.scenario = load_scenario(config.scenario)
-        self.contract = contract_of(config, self.scenario)
+        self.scenarios = tuple(load_scenario(name) for name in config.scenarios)
+        self.contract = contract_of(config, self.scenarios[0])
         torch.set_num_threads(config.torch_threads)
-        rest_steps = self.scenario.gateway.threshold_steps
-        self._requests = requests = training_layouts(config, self.scenario, traces_dir)
+        self._layouts = layouts = training_layouts(config, self.scenarios, traces_dir)
         reward_fn = _reward(config)
         batch = GatewayBatch(
-            self.scenario,
+            layouts.scenarios,
             config.n_envs,
-            reward_fn=ThresholdRest(reward_fn, config.threshold_rest, rest_steps),
+            reward_fn=reward_fn,
             observation=config.observation_spec,
             advisor=site_advisor(
-                scenario_site(self.scenario), config.n_envs, config.advisor_params
+                [scenario_site(scenario) for scenario in distinct(self.scenarios)],
+                config.n_envs,
+                config.advisor_params,
             ),
             split="train",
             seed=config.seed,
             episode_ticks=config.episode_ticks,
-            requests=requests,
+            requests=layouts.requests,
         )
         self._env = GatewayVecEnv(
             batch,
             seed=config.seed,
-            n_workloads=len(requests),
-            rest_steps=rest_steps,
             flat_actions=config.algo == "dqn",
             reward_scale=config.reward_scale,
+            rest_weight=config.threshold_rest,
         )
         self._validation = Validation(
-            self.scenario,
+            self.scenarios,
             config.validation,
             load_scales=config.load_scales,
             reward_fn=reward_fn,
@@ -146,7 +146,15 @@ class Training:
         """
         progress = None
         batch = self._env.batch
-        self._env.begin_only_at(keepable_starts(self.scenario, self._requests, batch.episode_ticks))
+        layouts = self._layouts
+        self._env.begin_only_at(
+            keepable_starts(
+                layouts.scenarios,
+                layouts.requests,
+                batch.episode_ticks,
+                at_most=self.config.starts,
+            )
+        )
         self._model.set_random_seed(self.config.seed)  # whoever has drawn numbers since __init__
         if resume:
             checkpoint = load_checkpoint(folder / CHECKPOINT_FILE)
@@ -209,6 +217,7 @@ def _torch_device(device: Device) -> str:
 
 
 def _learner(config: TrainingConfig, env: GatewayVecEnv, device: str) -> PPO | DQN:
+    spec = config.observation_spec
     if config.algo == "ppo":
-        return make_ppo(config.ppo, env, seed=config.seed, device=device)
-    return make_dqn(config.dqn, env, seed=config.seed, device=device)
+        return make_ppo(config.ppo, spec, env, seed=config.seed, device=device)
+    return make_dqn(config.dqn, spec, env, seed=config.seed, device=device)

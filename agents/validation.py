@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +34,13 @@ _THRESHOLD_COLUMN: Final = FIELD_INDEX["breaker_threshold"]
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What a deterministic policy did on the validation windows; means are over windows."""
+    """What a deterministic policy did on the validation windows.
+
+    Means are over the windows of a scenario, then over the scenarios, as in every table of several.
+    """
 
     windows: int
-    """How many."""
+    """How many, over all scenarios."""
     ticks: int
     """Length of each."""
     score: float
@@ -45,7 +49,7 @@ class ValidationResult:
     return_mean: float
     """Mean documented return."""
     return_median: float
-    """Median documented return."""
+    """Median documented return of all windows."""
     violation_rate: float
     """Share of ticks that end in violation."""
     replica_hours: float
@@ -64,6 +68,15 @@ class ValidationResult:
     costs there decides how much reserve is kept. `None`: there are none."""
     wandering_violation_rate: float | None = None
     """Share of their ticks that end in violation."""
+    scenario_returns: dict[str, float] = field(default_factory=dict)
+    """Mean documented return by scenario, where there are several."""
+
+    def figures(self) -> dict[str, float]:
+        """All that is known, by name."""
+        content = asdict(self)
+        returns = content.pop("scenario_returns")
+        named = {f"return_{name}": value for name, value in returns.items()}
+        return {k: float(v) for k, v in content.items() if v is not None} | named
 
 
 class Validation:
@@ -71,7 +84,7 @@ class Validation:
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenarios: Sequence[Scenario],
         config: ValidationConfig,
         *,
         load_scales: tuple[float, ...],
@@ -83,8 +96,8 @@ class Validation:
         """Plans the windows and draws their traffic.
 
         Args:
-            scenario: What is validated on.
-            config: How many windows, how long.
+            scenarios: What is validated on.
+            config: How many windows of each, how long.
             load_scales: Factors on the rate, between which it wanders.
             reward_fn: What is trained on.
             observation: What the policy sees.
@@ -92,26 +105,24 @@ class Validation:
             traces_dir: Folder of the traces.
 
         Raises:
-            WindowError: The validation range does not hold one window.
+            WindowError: A validation range does not hold one window.
             ScenarioError: The traffic cannot be loaded.
         """
         try:
-            self._trial = prepare_trial(
-                scenario,
-                split="validation",
-                ticks=config.ticks,
-                windows=config.windows,
-                seed=VALIDATION_SEED,
-                traces_dir=traces_dir,
-            )
+            self._trials = [
+                _trial(scenario, config.ticks, config.windows, traces_dir) for scenario in scenarios
+            ]
         except WindowError as error:
             raise WindowError(f"validation.ticks: {error}") from error
         self._observation = observation
         self._advisor = advisor
         self._reward_fn = reward_fn
-        self._wandering: Trial | None = None
+        self._wandering: list[Trial] = []
         if config.wandering_windows:
-            self._wandering = _wandering_trial(scenario, config, load_scales, traces_dir)
+            self._wandering = [
+                _wandering_trial(scenario, config, load_scales, traces_dir)
+                for scenario in scenarios
+            ]
 
     def run(self, policy: Policy) -> ValidationResult:
         """Runs a policy through every window.
@@ -123,38 +134,73 @@ class Validation:
             Its figures.
         """
         counting = _CountingPolicy(policy)
-        outcomes = play_policy(self._trial, counting, self._observation, advisor=self._advisor)
-        score = return_mean = float(outcomes.returns.mean())
+        played = [
+            play_policy(trial, counting, self._observation, advisor=self._advisor)
+            for trial in self._trials
+        ]
+        score = return_mean = _mean([outcomes.returns for outcomes in played])
         wandering_return = wandering_violation_rate = None
-        if self._wandering is not None:
-            others = play_policy(
-                self._wandering,
-                policy,
-                self._observation,
-                advisor=self._advisor,
-                reward_fn=self._reward_fn,
-            )
-            wandering_return = float(others.returns.mean())
-            wandering_violation_rate = float(others.violation_rate.mean())
+        if self._wandering:
+            others = [
+                play_policy(
+                    trial,
+                    policy,
+                    self._observation,
+                    advisor=self._advisor,
+                    reward_fn=self._reward_fn,
+                )
+                for trial in self._wandering
+            ]
+            wandering_return = _mean([outcomes.returns for outcomes in others])
+            wandering_violation_rate = _mean([outcomes.violation_rate for outcomes in others])
             score = (return_mean + wandering_return) / 2
         shares = counting.counts[counting.counts > 0] / counting.counts.sum()
-        start = self._trial.scenario.gateway.threshold_steps * THRESHOLD_STEP
-        distance = np.abs(outcomes.rows[..., _THRESHOLD_COLUMN] - start)
+        returns = {
+            trial.scenario.name: float(outcomes.returns.mean())
+            for trial, outcomes in zip(self._trials, played, strict=True)
+        }
         return ValidationResult(
-            windows=len(self._trial.windows),
-            ticks=self._trial.ticks,
+            windows=sum(len(trial.windows) for trial in self._trials),
+            ticks=self._trials[0].ticks,
             score=score,
             return_mean=return_mean,
-            return_median=float(np.median(outcomes.returns)),
-            violation_rate=float(outcomes.violation_rate.mean()),
-            replica_hours=float(outcomes.replica_hours.mean()),
-            error_rate=float(outcomes.error_rate.mean()),
-            changes=float(outcomes.changes.mean()),
-            threshold_distance=float(distance.mean()),
+            return_median=float(np.median(np.concatenate([one.returns for one in played]))),
+            violation_rate=_mean([outcomes.violation_rate for outcomes in played]),
+            replica_hours=_mean([outcomes.replica_hours for outcomes in played]),
+            error_rate=_mean([outcomes.error_rate for outcomes in played]),
+            changes=_mean([outcomes.changes for outcomes in played]),
+            threshold_distance=_mean(
+                [_distances(trial, one) for trial, one in zip(self._trials, played, strict=True)]
+            ),
             action_entropy=abs(float((shares * np.log(shares)).sum())),
             wandering_return=wandering_return,
             wandering_violation_rate=wandering_violation_rate,
+            scenario_returns=returns if len(returns) > 1 else {},
         )
+
+
+def _mean(of_scenarios: Sequence[NDArray[np.floating[Any] | np.integer[Any]]]) -> float:
+    """Mean over the scenarios of the mean of each."""
+    return float(np.mean([values.mean() for values in of_scenarios]))
+
+
+def _distances(trial: Trial, outcomes: Outcomes) -> NDArray[np.float64]:
+    """How far the threshold was from the scenario's start at every tick of every window."""
+    start = trial.scenario.gateway.threshold_steps * THRESHOLD_STEP
+    distances: NDArray[np.float64] = np.abs(outcomes.rows[..., _THRESHOLD_COLUMN] - start)
+    return distances
+
+
+def _trial(scenario: Scenario, ticks: int, windows: int, traces_dir: Path | None) -> Trial:
+    """Windows of the validation range."""
+    return prepare_trial(
+        scenario,
+        split="validation",
+        ticks=ticks,
+        windows=windows,
+        seed=VALIDATION_SEED,
+        traces_dir=traces_dir,
+    )
 
 
 def _wandering_trial(
@@ -168,14 +214,7 @@ def _wandering_trial(
     Out are those that break even if the maximum is asked for from the first tick on: many begin at
     a load for which the first replicas are too few, and would tell nothing but that.
     """
-    trial = prepare_trial(
-        scenario,
-        split="validation",
-        ticks=config.ticks,
-        windows=config.wandering_windows,
-        seed=VALIDATION_SEED,
-        traces_dir=traces_dir,
-    )
+    trial = _trial(scenario, config.ticks, config.wandering_windows, traces_dir)
     layouts = tuple(
         wandering_layout(scenario, "validation", load_scales, seed=seed, traces_dir=traces_dir)
         for seed in trial.plan.request_seeds

@@ -248,13 +248,13 @@ def _remarks(
             f"limits {limits.min_replicas}-{limits.max_replicas} are wider than the training's "
             f"{trained.min_replicas}-{trained.max_replicas} replicas: expect drift"
         )
-    advised = policy.manifest.advised_site
-    if advised is not None and replica is not None:
-        others = other_facts(advised["replica"], replica)
+    sites = policy.manifest.advised_sites
+    if sites and replica is not None:
+        others = min((other_facts(site["replica"], replica) for site in sites), key=len)
         if others:
             remarks.append(
-                f"replica is not the training's in {', '.join(others)}: the policy is advised for "
-                "this one; expect drift"
+                f"replica is none of the training's, the nearest differs in {', '.join(others)}: "
+                "the policy is advised for this one; expect drift"
             )
     return tuple(remarks)
 

@@ -326,6 +326,11 @@ class GatewayBatch:
             self._advice[targets] = there._advice[sources]
 
     @property
+    def n_workloads(self) -> int:
+        """How many workloads an episode may draw from."""
+        return len(self._mixture.requests)
+
+    @property
     def min_replicas(self) -> NDArray[np.int64]:
         """`(n,)`: fewest replicas each may ask for."""
         return self._mixture.min_replicas[self.workloads]

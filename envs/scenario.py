@@ -321,6 +321,21 @@ def parse_scenario(content: Any, *, where: str) -> Scenario:  # noqa: ANN401
         raise ScenarioError(f"{where}: {first_problem(error, Scenario)}") from error
 
 
+def parse_scenarios(content: Any, *, where: str) -> tuple[Scenario, ...]:  # noqa: ANN401
+    """Builds scenarios from a list of plain contents.
+
+    Args:
+        content: A list of what `parse_scenario` takes, at least one.
+        where: File to name in errors.
+
+    Raises:
+        ScenarioError: One line with file, key and what would be right.
+    """
+    if not isinstance(content, list) or not content:
+        raise ScenarioError(f"{where}: expected a list of scenarios")
+    return tuple(parse_scenario(one, where=where) for one in content)
+
+
 @functools.cache
 def _adapter() -> TypeAdapter[Scenario]:
     """The checker of `Scenario`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
@@ -51,15 +51,13 @@ def load_config(name_or_path: str | Path) -> TrainingConfig:
     except ScenarioError as error:
         raise ConfigError(str(error)) from error
     config = parse_config(_with_floats(content), where=path.name)
-    beside = path.parent / config.scenario
-    if beside.suffix in _SUFFIXES and beside.is_file():
-        return replace(config, scenario=str(beside.resolve()))
-    return config
+    return replace(config, scenarios=tuple(_beside(path, name) for name in config.scenarios))
 
 
-def to_yaml(content: TrainingConfig | Scenario) -> str:
-    """A configuration or a scenario as a YAML file of itself, defaults written out."""
-    text: str = yaml.safe_dump(_plain(asdict(content)), sort_keys=False, allow_unicode=True)
+def to_yaml(content: TrainingConfig | Scenario | Sequence[Scenario]) -> str:
+    """A configuration, a scenario or a list of them as a YAML file, defaults written out."""
+    plain = [asdict(one) for one in content] if isinstance(content, Sequence) else asdict(content)
+    text: str = yaml.safe_dump(_plain(plain), sort_keys=False, allow_unicode=True)
     return text
 
 
@@ -90,10 +88,17 @@ def _with_floats(value: object) -> object:
     return value
 
 
+def _beside(path: Path, scenario: str) -> str:
+    """A scenario file that lies beside the configuration, or else the name as it is."""
+    beside = path.parent / scenario
+    is_file = beside.suffix in _SUFFIXES and beside.is_file()
+    return str(beside.resolve()) if is_file else scenario
+
+
 def _plain(value: object) -> object:
     """Tuples as lists, which is what YAML has."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]
     return value

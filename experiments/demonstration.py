@@ -86,7 +86,7 @@ def trained(config: TrainingConfig, store: RunStore) -> tuple[FinishedRun, Scena
     training = Training(config)
     run = open_run(training, store, collect())
     with TrainingProgress(config.name, config.steps) as progress:
-        return run_training(training, run, on_status=progress), training.scenario
+        return run_training(training, run, on_status=progress), training.scenarios[0]
 
 
 def compared(finished: FinishedRun, scenario: Scenario, store: RunStore) -> Study:

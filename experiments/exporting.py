@@ -14,10 +14,9 @@ from ..agents.artifact.placing import place
 from ..agents.callbacks import BEST_MODEL_FILE
 from ..agents.learned_policy import load_policy
 from ..agents.trial import trace_path
-from ..envs.scenario import load_scenario
 from .config import to_yaml
 from .files import writing
-from .run_files import SCENARIO_FILE, RunError
+from .run_files import RunError
 from .tracking import ModelVersion, RunStore
 
 DIGEST_TAG: Final = "digest"
@@ -38,7 +37,7 @@ def trained_run(store: RunStore, run_id: str, traces_dir: Path | None) -> Traine
 
     Raises:
         RunError: No such run, no model yet, or another contract than this version of the code has.
-        ScenarioError: Its scenario cannot be read.
+        ScenarioError: Its scenarios cannot be read.
     """
     files = store.files(run_id)
     config, contract = files.config(), files.contract()
@@ -48,23 +47,25 @@ def trained_run(store: RunStore, run_id: str, traces_dir: Path | None) -> Traine
         policy = load_policy(files.folder / BEST_MODEL_FILE, config)
     except ValueError as error:
         raise RunError(f"run {run_id}: {error}") from error
-    scenario = load_scenario(files.folder / SCENARIO_FILE)
+    scenarios = files.scenarios()
     made_by = files.provenance()
-    has_trace = trace_path(scenario, traces_dir) is not None
+    has_traces = all(
+        trace_path(one, traces_dir) for one in scenarios if one.workload.trace is not None
+    )
     origin = Origin(
         run_id=run_id,
         seed=config.seed,
         steps=config.steps,
-        scenario=scenario.name,
+        scenarios=tuple(scenario.name for scenario in scenarios),
         config_yaml=to_yaml(config),
-        scenario_yaml=files.scenario_text(),
+        scenarios_yaml=files.scenarios_text(),
         git_commit=made_by.git_commit,
         git_dirty=made_by.git_dirty,
-        traffic="trace" if has_trace else "model",
+        traffic="trace" if has_traces else "model",
         validation=store.best_figures(run_id),
         versions={**made_by.versions, **_exporters()},
     )
-    return Trained(policy, config, scenario, contract, origin)
+    return Trained(policy, config, scenarios, contract, origin)
 
 
 def register(
@@ -92,7 +93,7 @@ def register(
     tags = {
         DIGEST_TAG: manifest.digest,
         "fingerprint": manifest.fingerprint,
-        "scenario": manifest.origin.scenario,
+        "scenarios": ", ".join(manifest.origin.scenarios),
     }
     return store.registry().register(name, kept, run_id=run_id, tags=tags, alias=alias)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ..agents.baselines.planner.advisor import advisor_identity
 from ..agents.config import ConfigError, TrainingConfig, parse_config
-from ..envs.scenario import Scenario
+from ..envs.scenario import Scenario, parse_scenarios
 from ..envs.scenario_file import ScenarioError, read_yaml
 from ..envs.schema.fingerprint import Contract
 from .config import to_yaml
@@ -17,7 +18,7 @@ from .files import writing
 from .provenance import Provenance
 
 CONFIG_FILE: Final = "config.yaml"
-SCENARIO_FILE: Final = "scenario.yaml"
+SCENARIOS_FILE: Final = "scenarios.yaml"
 CONTRACT_FILE: Final = "contract.json"
 PROVENANCE_FILE: Final = "provenance.json"
 
@@ -36,7 +37,7 @@ class RunFiles:
     def write(
         self,
         config: TrainingConfig,
-        scenario: Scenario,
+        scenarios: Sequence[Scenario],
         contract: Contract,
         provenance: Provenance,
     ) -> None:
@@ -44,7 +45,7 @@ class RunFiles:
 
         Args:
             config: What is trained.
-            scenario: On what.
+            scenarios: On what.
             contract: Under which contract.
             provenance: By which code and command.
 
@@ -56,7 +57,7 @@ class RunFiles:
             identity = contract.as_dict() | {"fingerprint": contract.fingerprint}
             for name, text in {
                 CONFIG_FILE: to_yaml(config),
-                SCENARIO_FILE: to_yaml(scenario),
+                SCENARIOS_FILE: to_yaml(scenarios),
                 CONTRACT_FILE: json.dumps(identity, indent=1),
                 PROVENANCE_FILE: json.dumps(asdict(provenance), indent=1),
             }.items():
@@ -74,13 +75,21 @@ class RunFiles:
         except (ScenarioError, ConfigError) as error:
             raise RunError(f"run {self.run_id}: {error}") from error
 
-    def scenario_text(self) -> str:
-        """The scenario the run was started on, as YAML.
+    def scenarios_text(self) -> str:
+        """The scenarios the run was started on, as a list in YAML.
 
         Raises:
             RunError: Its file is missing.
         """
-        return self._text(SCENARIO_FILE)
+        return self._text(SCENARIOS_FILE)
+
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """The scenarios the run was started on.
+
+        Raises:
+            ScenarioError: Their file is missing or damaged.
+        """
+        return parse_scenarios(read_yaml(self.folder / SCENARIOS_FILE), where=SCENARIOS_FILE)
 
     def contract(self) -> Contract:
         """The contract the run's policy was trained under.

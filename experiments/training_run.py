@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..agents.callbacks import CHECKPOINT_FILE, TrainingStatus
 from ..agents.checkpoint import CheckpointError
 from ..agents.config import ConfigError, TrainingConfig
 from ..agents.training import Training, TrainingResult
+from ..envs.scenario import Scenario
 from .config import flat, to_yaml
 from .provenance import Provenance
 from .tracking import RunStore, TrackedRun
@@ -56,16 +57,21 @@ def open_run(
         ValueError: It cannot be recorded or resumed: one line.
     """
     if resume is None:
-        return store.create(training.config, training.scenario, training.contract, provenance)
+        return store.create(training.config, training.scenarios, training.contract, provenance)
     files = store.files(resume)
-    if files.scenario_text() != to_yaml(training.scenario):
+    if files.scenarios_text() != to_yaml(training.scenarios):
+        changed = ", ".join(_changed(files.scenarios(), training.scenarios))
         raise ConfigError(
-            f"run {resume}: scenario {training.config.scenario} has changed since then:"
-            " start a new run"
+            f"run {resume}: scenario {changed} has changed since then: start a new run"
         )
     if not (files.folder / CHECKPOINT_FILE).is_file():
         raise CheckpointError(f"run {resume}: no checkpoint was written: start a new run")
     return store.resume(resume)
+
+
+def _changed(before: Sequence[Scenario], now: Sequence[Scenario]) -> list[str]:
+    """Names of the scenarios that are not as they were."""
+    return [scenario.name for scenario in now if scenario not in before]
 
 
 def run_training(
@@ -89,8 +95,7 @@ def run_training(
     """
     try:
         result = training.run(run.folder, run, on_status=on_status, resume=resume)
-        validation = asdict(result.validation).items()
-        last = {f"best/{name}": float(value) for name, value in validation if value is not None}
+        last = {f"best/{name}": value for name, value in result.validation.figures().items()}
         last |= {
             "best/step": float(result.best_step),
             "time/wall_s": result.wall_s,

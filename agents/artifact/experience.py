@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...envs.batch import GatewayBatch
+from ...envs.mixture import distinct
 from ...envs.scenario import Scenario
 from ...reward.documented import default_reward
 from ..baselines.planner.advisor import site_advisor
@@ -39,28 +40,32 @@ Choose: TypeAlias = Callable[[NDArray[np.float32]], NDArray[np.int64]]
 class TrainingTraffic:
     """The gateways of a training, ready to be played."""
 
-    def __init__(self, config: TrainingConfig, scenario: Scenario, traces_dir: Path | None) -> None:
+    def __init__(
+        self, config: TrainingConfig, scenarios: Sequence[Scenario], traces_dir: Path | None
+    ) -> None:
         """Lays out the traffic, at every load that was trained on.
 
         Args:
             config: Of the training.
-            scenario: Of the training.
+            scenarios: Of the training.
             traces_dir: Folder of the traces; `None`: workload models stand in.
 
         Raises:
             ScenarioError: The traffic cannot be loaded.
         """
-        self._layouts = training_layouts(config, scenario, traces_dir)
+        self._layouts = training_layouts(config, scenarios, traces_dir)
         gateways = min(config.n_envs, MAX_GATEWAYS)
         self._batch = GatewayBatch(
-            scenario,
+            self._layouts.scenarios,
             gateways,
             reward_fn=default_reward,
             observation=config.observation_spec,
-            advisor=site_advisor(scenario_site(scenario), gateways, config.advisor_params),
+            advisor=site_advisor(
+                [scenario_site(one) for one in distinct(scenarios)], gateways, config.advisor_params
+            ),
             split="train",
             episode_ticks=config.episode_ticks,
-            requests=self._layouts,
+            requests=self._layouts.requests,
         )
 
     @property
@@ -80,8 +85,11 @@ class TrainingTraffic:
             random walk over the settings, as the normaliser's figures are taken.
         """
         batch = self._batch
-        starts = keepable_starts(
-            batch.scenario, self._layouts, batch.episode_ticks, at_most=_STARTS
+        layouts = self._layouts
+        starts = np.concatenate(
+            keepable_starts(
+                layouts.scenarios, layouts.requests, batch.episode_ticks, at_most=_STARTS
+            )
         )
         rng = np.random.default_rng(_SEED)
         seen = [

@@ -33,7 +33,7 @@ class Trained:
 
     policy: LearnedPolicy
     config: TrainingConfig
-    scenario: Scenario
+    scenarios: tuple[Scenario, ...]
     contract: Contract
     origin: Origin
 
@@ -69,7 +69,7 @@ def export_policy(
     check_place(folder, force=force)
     if private_key is not None:
         public_key_of(private_key)  # before minutes of work
-    traffic = TrainingTraffic(trained.config, trained.scenario, traces_dir)
+    traffic = TrainingTraffic(trained.config, trained.scenarios, traces_dir)
     observations = traffic.play(trained.policy, reporter.start("training traffic", traffic.ticks))
     manifest, files = _built(trained, observations)
     with placing(folder, force=force) as made:
@@ -86,8 +86,9 @@ def _built(
     network = ActingNetwork(trained.policy.network)
     shape, normaliser = network.described()
     graph = to_onnx(network)
-    contract, cluster = trained.contract, trained.scenario.cluster
-    advised = contract.observation.is_advised
+    contract, clusters = trained.contract, [scenario.cluster for scenario in trained.scenarios]
+    sites = [scenario_site(scenario) for scenario in trained.scenarios]
+    advised = [asdict(site) for i, site in enumerate(sites) if site not in sites[:i]]
     draft = Manifest(
         format=FORMAT,
         fingerprint=contract.fingerprint,
@@ -97,8 +98,11 @@ def _built(
         network=shape,
         actions=action_table(),
         normaliser=normaliser,
-        limits=ReplicaLimits(cluster.min_replicas, cluster.max_replicas),
-        advised_site=asdict(scenario_site(trained.scenario)) if advised else None,
+        limits=ReplicaLimits(
+            min(cluster.min_replicas for cluster in clusters),
+            max(cluster.max_replicas for cluster in clusters),
+        ),
+        advised_sites=tuple(advised) if contract.observation.is_advised else (),
         features=described(contract.observation.entries, observations),
         golden_vectors=0,
         refused_vectors=0,

@@ -101,12 +101,12 @@ class Origin:
     """Of the training."""
     steps: int
     """Training steps asked for."""
-    scenario: str
-    """Name of the scenario it was trained on."""
+    scenarios: tuple[str, ...]
+    """Names of the scenarios it was trained on."""
     config_yaml: str
     """The training's configuration."""
-    scenario_yaml: str
-    """The scenario, in full."""
+    scenarios_yaml: str
+    """The scenarios, in full: a list."""
     git_commit: str | None
     git_dirty: bool | None
     traffic: str
@@ -147,9 +147,9 @@ class Manifest:
     """The nine actions as steps of replicas and of the threshold, by `3 * scaling + threshold`."""
     normaliser: Normaliser
     limits: ReplicaLimits
-    advised_site: dict[str, Any] | None
-    """What the advisor knew of the training's site (`agents.baselines.site.Site`); `null`: the
-    policy sees no advice. The advisor itself stands in the contract."""
+    advised_sites: tuple[dict[str, Any], ...]
+    """What the advisor knew of each of the training's sites (`agents.baselines.site.Site`); empty:
+    the policy sees no advice. The advisor itself stands in the contract."""
     features: tuple[Feature, ...]
     """One for each observation entry, in order."""
     golden_vectors: int
@@ -295,7 +295,7 @@ def _check_consistency(manifest: Manifest) -> None:
         "network.outputs": manifest.network.outputs == outputs,
         "actions": manifest.actions == action_table(),
         "normaliser": sizes == {len(entries)},
-        "advised_site": spec.is_advised == (manifest.advised_site is not None),
+        "advised_sites": spec.is_advised == bool(manifest.advised_sites),
         "features": tuple(feature.name for feature in manifest.features) == entries,
         "features.quantiles": {len(f.quantiles) for f in manifest.features}
         == {len(QUANTILE_LEVELS)},

@@ -13,6 +13,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.common.torch_layers import MlpExtractor
 from stable_baselines3.dqn.policies import DQNPolicy
 
 from ...envs.schema.action import ACTION_DIMS
@@ -40,14 +41,15 @@ class ActingNetwork(torch.nn.Module):
         """
         super().__init__()
         self.layout: Layout
+        self.logits: torch.nn.Module
         if isinstance(policy, ActorCriticPolicy):
             self.layout = "heads"
             normaliser = policy.pi_features_extractor
-            layers = [policy.mlp_extractor.policy_net, policy.action_net]
+            self.logits = _Actor(policy.mlp_extractor, policy.action_net)
         elif isinstance(policy, DQNPolicy):
             self.layout = "table"
             normaliser = policy.q_net.features_extractor
-            layers = [policy.q_net.q_net]
+            self.logits = policy.q_net.q_net
         else:
             msg = f"policy is {type(policy).__name__}, expected one of PPO or DQN"
             raise TypeError(msg)
@@ -55,7 +57,6 @@ class ActingNetwork(torch.nn.Module):
             msg = f"normaliser is {type(normaliser).__name__}, expected Standardiser"
             raise TypeError(msg)
         self.normaliser = normaliser
-        self.layers = torch.nn.Sequential(*layers)
 
     @property
     def entries(self) -> int:
@@ -64,7 +65,7 @@ class ActingNetwork(torch.nn.Module):
 
     def forward(self, observation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits and action, `(n, D)` to `(n, 6)` and `(n, 2)`, or `(n, 9)` and `(n,)`."""
-        logits = self.layers(self.normaliser(observation))
+        logits = self.logits(self.normaliser(observation))
         if self.layout == "table":
             return logits, logits.argmax(dim=-1)
         heads = torch.split(logits, list(ACTION_DIMS), dim=-1)
@@ -87,6 +88,18 @@ class ActingNetwork(torch.nn.Module):
             logits, _ = exact(torch.from_numpy(observations.astype(np.float64)))
         found: NDArray[np.float64] = logits.numpy()
         return found
+
+
+class _Actor(torch.nn.Module):
+    """PPO's two heads, from features to logits."""
+
+    def __init__(self, layers: MlpExtractor, heads: torch.nn.Module) -> None:
+        super().__init__()
+        self.layers, self.heads = layers, heads
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.heads(self.layers.forward_actor(features))
+        return logits
 
 
 def to_onnx(network: ActingNetwork) -> bytes:

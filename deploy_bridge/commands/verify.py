@@ -69,7 +69,7 @@ def verify(
         "entries": len(manifest.features),
         "golden_vectors": manifest.golden_vectors,
         "refused_vectors": manifest.refused_vectors,
-        "scenario": manifest.origin.scenario,
+        "scenarios": manifest.origin.scenarios,
         "run_id": manifest.origin.run_id,
         "wall_s": time.perf_counter() - began_s,
     }
@@ -80,7 +80,7 @@ def verify(
     typer.echo(f"good: {policy.folder}, {signed}")
     typer.echo(f"digest       {policy.digest}")
     typer.echo(f"contract     {manifest.fingerprint[:12]}, tick {manifest.control_interval_s:g} s")
-    typer.echo(f"trained on   {manifest.origin.scenario}, run {manifest.origin.run_id}")
+    typer.echo(f"trained on   {', '.join(manifest.origin.scenarios)}, run {manifest.origin.run_id}")
     typer.echo(
         f"checked      {manifest.golden_vectors} golden vectors, {manifest.refused_vectors} that "
         f"must be refused, in {found['wall_s']:.2f} s"

@@ -59,7 +59,7 @@ def demo(
     compile_with_notice()
     notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     store = RunStore(out)
-    notes.print(f"1. PPO learns {config.steps:,} steps of the scenario {config.scenario}.")
+    notes.print(f"1. PPO learns {config.steps:,} steps of the scenario {config.scenarios[0]}.")
     try:
         finished, scenario = trained(config, store)
         notes.print("2. It is compared with controllers, tuned on the same training range.")

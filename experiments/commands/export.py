@@ -78,12 +78,13 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
 
     store = RunStore(runs)
     trained = trained_run(store, run, traces)
-    trace = trained.scenario.workload.trace
-    stands_in = trace is not None and trained.origin.traffic == "model"
+    wanted = {scenario.workload.trace for scenario in trained.scenarios} - {None}
+    stands_in = bool(wanted) and trained.origin.traffic == "model"
     if stands_in:
         typer.echo(
-            f"gatepilot export: the trace {trace} is not here (see --traces): the workload model "
-            "stands in for it, so the digest differs from that of an export with the trace",
+            f"gatepilot export: traces are not all here ({', '.join(sorted(map(str, wanted)))}: "
+            "see --traces): workload models stand in, so the digest differs from that of an export "
+            "with them",
             err=True,
         )
     private_key = None if unsigned else key or _own_key()

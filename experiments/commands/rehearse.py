@@ -28,7 +28,7 @@ def rehearse(  # noqa: PLR0913, PLR0917  # options of the command
         str | None,
         typer.Option(
             metavar="NAME_OR_FILE",
-            help="A shipped scenario or a YAML file; default: the one it was trained on.",
+            help="A shipped scenario or a YAML file; default: the (first) one it was trained on.",
         ),
     ] = None,
     ticks: Annotated[

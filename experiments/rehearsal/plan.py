@@ -17,7 +17,7 @@ from ...agents.artifact.runtime import ArtifactPolicy, load_artifact
 from ...agents.baselines.planner.advisor import advisor_identity
 from ...agents.trial import Trial, prepare_trial
 from ...agents.windows import Window
-from ...envs.scenario import Scenario, parse_scenario
+from ...envs.scenario import Scenario, parse_scenarios
 from ...envs.schema.fingerprint import Contract
 from ...envs.workload.request import Requests
 from .errors import RehearsalError
@@ -46,14 +46,14 @@ class RehearsalPlan:
 
 
 def trained_scenario(folder: Path) -> Scenario:
-    """The scenario that an artifact was trained on, as its manifest has it.
+    """The scenario that an artifact was trained on, as its manifest has it; the first of several.
 
     Raises:
         ArtifactError: There is no artifact.
         ScenarioError: This version of the code does not read the scenario any more.
     """
-    text = _manifest(folder).origin.scenario_yaml
-    return parse_scenario(yaml.safe_load(text), where=f"{MANIFEST_FILE}: scenario_yaml")
+    text = _manifest(folder).origin.scenarios_yaml
+    return parse_scenarios(yaml.safe_load(text), where=f"{MANIFEST_FILE}: scenarios_yaml")[0]
 
 
 def load_for(scenario: Scenario, folder: Path, public_key: Path | None) -> ArtifactPolicy:

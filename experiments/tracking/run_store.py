@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -53,7 +53,7 @@ class RunStore:
     def create(
         self,
         config: TrainingConfig,
-        scenario: Scenario,
+        scenarios: Sequence[Scenario],
         contract: Contract,
         provenance: Provenance,
     ) -> TrackedRun:
@@ -61,7 +61,7 @@ class RunStore:
 
         Args:
             config: What is trained.
-            scenario: On what.
+            scenarios: On what.
             contract: Under which contract.
             provenance: By which code and command.
 
@@ -93,7 +93,7 @@ class RunStore:
             tags=[RunTag(key, str(value)) for key, value in tags.items() if value is not None],
         )
         files = self._files(run_id)
-        files.write(config, scenario, contract, provenance)
+        files.write(config, scenarios, contract, provenance)
         return TrackedRun(client, run_id, files.folder)
 
     def resume(self, run_id: str) -> TrackedRun:

@@ -9,7 +9,7 @@ from gatepilot.agents.config import ConfigError, ValidationConfig
 from gatepilot.agents.layouts import training_layouts, wandering_layout
 from gatepilot.agents.policy import Policy
 from gatepilot.agents.validation import Validation
-from gatepilot.envs.scenario import load_scenario
+from gatepilot.envs.scenario import Scenario, load_scenario
 from gatepilot.envs.schema.observation import ObservationSpec
 from gatepilot.reward.documented import default_reward
 
@@ -18,8 +18,8 @@ from .training_helpers import SCENARIO, tiny
 
 def test_each_scale_and_each_curve_is_a_layout() -> None:
     config = tiny(workloads=2, load_scales=[1.0, 3.0], load_curves=3)
-    scenario = load_scenario(config.scenario)
-    layouts = training_layouts(config, scenario, None)
+    scenario = load_scenario(config.scenarios[0])
+    layouts = training_layouts(config, [scenario], None).requests
     rates = np.array([layout.mean_rate_rps for layout in layouts])
     assert len(layouts) == 7
     np.testing.assert_allclose(rates[2:4] / rates[:2], 3.0, rtol=0.1)
@@ -28,9 +28,20 @@ def test_each_scale_and_each_curve_is_a_layout() -> None:
     assert len({layout.arrival_s.tobytes() for layout in layouts}) == 7
 
 
+def test_scenarios_of_one_load_share_its_layouts() -> None:
+    scenario = load_scenario(str(SCENARIO))
+    sooner = replace(scenario, cluster=replace(scenario.cluster, cold_start_s=1.0))
+    slower = replace(scenario, workload=replace(scenario.workload, rate_scale=1.5))
+    layouts = training_layouts(tiny(workloads=2), [scenario, sooner, slower], None)
+    assert layouts.scenarios == (scenario, scenario, sooner, sooner, slower, slower)
+    assert layouts.requests[0] is layouts.requests[2]
+    assert layouts.requests[1] is layouts.requests[3]
+    assert layouts.requests[4].mean_rate_rps > layouts.requests[0].mean_rate_rps
+
+
 def test_more_curves_leave_the_other_layouts_as_they_are() -> None:
     scenario = load_scenario(str(SCENARIO))
-    few, more = (training_layouts(tiny(load_curves=n), scenario, None) for n in (1, 2))
+    few, more = (training_layouts(tiny(load_curves=n), [scenario], None).requests for n in (1, 2))
     for before, after in zip(few, more, strict=False):
         assert before.arrival_s.tobytes() == after.arrival_s.tobytes()
 
@@ -49,9 +60,9 @@ class _Never:
         return np.ones((len(observation), 2), np.int64)
 
 
-def validation(config: ValidationConfig) -> Validation:
+def validation(config: ValidationConfig, *scenarios: Scenario) -> Validation:
     return Validation(
-        load_scenario(str(SCENARIO)),
+        scenarios or [load_scenario(str(SCENARIO))],
         config,
         load_scales=(0.5, 4.0),
         reward_fn=default_reward,
@@ -73,6 +84,18 @@ def test_wandering_windows_are_half_of_the_score() -> None:
         replace(both, score=plain.score, wandering_return=None, wandering_violation_rate=None)
         == plain
     )
+
+
+def test_scenarios_count_alike() -> None:
+    scenario = load_scenario(str(SCENARIO))
+    busy = replace(scenario, name="busy", cluster=replace(scenario.cluster, initial_replicas=3))
+    policy, config = _Never(), ValidationConfig(windows=2, ticks=8)
+    one, other = (validation(config, kind).run(policy) for kind in (scenario, busy))
+    both = validation(config, scenario, busy).run(policy)
+    assert both.return_mean == pytest.approx((one.return_mean + other.return_mean) / 2)
+    assert both.scenario_returns == {scenario.name: one.return_mean, "busy": other.return_mean}
+    assert both.figures()["return_busy"] == other.return_mean
+    assert (one.windows, both.windows, one.scenario_returns) == (2, 4, {})
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 from gatepilot.agents.sb3_vec_env import GatewayVecEnv
 from gatepilot.envs.batch import GatewayBatch
 
-from .fake_batch import AID, FakeBatch
+from .fake_batch import AWAY_STEPS, FakeBatch
 
 N, TICKS = 4, 8
 HOLD = np.ones((N, 2), np.int64)
 
 
-def make(seed: int = 3, **options: Any) -> tuple[GatewayVecEnv, FakeBatch]:  # noqa: ANN401
-    batch = FakeBatch(N, TICKS)
+def make(
+    seed: int = 3,
+    n_workloads: int = 1,
+    **options: Any,  # noqa: ANN401
+) -> tuple[GatewayVecEnv, FakeBatch]:
+    batch = FakeBatch(N, TICKS, n_workloads=n_workloads)
     return GatewayVecEnv(cast(GatewayBatch, batch), seed=seed, **options), batch
 
 
@@ -81,11 +85,29 @@ def test_episodes_draw_among_the_workloads() -> None:
     env, batch = make(n_workloads=3)
     env.reset()
     run(env, 5 * TICKS)
-    assert batch.workloads == {0, 1, 2}
+    assert {w for drawn in batch.workloads for w in drawn} == {0, 1, 2}
     env, batch = make()
     env.reset()
     run(env, 5 * TICKS)
-    assert batch.workloads == {0}
+    assert {w for drawn in batch.workloads for w in drawn} == {0}
+
+
+def test_episodes_go_through_the_scenarios_and_draw_among_their_places() -> None:
+    env, batch = make(n_workloads=3)
+    places = [np.array([[0, 10.0], [1, 20.0]]), np.array([[2, 30.0]])]
+    env.begin_only_at(places)
+    env.reset()
+    run(env, 12 * TICKS)
+    by_row: dict[int, list[tuple[int, float]]] = {row: [] for row in range(N)}
+    for (rows, _), workloads, starts_s in zip(
+        batch.resets, batch.workloads, batch.starts_s, strict=True
+    ):
+        for row, workload, start_s in zip(rows, workloads, starts_s, strict=True):
+            by_row[row].append((workload, start_s))
+    for row, drawn in by_row.items():
+        scenarios = [0 if workload < 2 else 1 for workload, _ in drawn]
+        assert scenarios == [(row + k) % 2 for k in range(len(drawn))]
+    assert {place for drawn in by_row.values() for place in drawn} == {(0, 10), (1, 20), (2, 30)}
 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 5, 8, 9, 17])
@@ -128,17 +150,17 @@ def test_flat_actions_are_the_schema_s_table() -> None:
 
 
 def test_scale_changes_what_the_learner_gets_and_not_what_is_reported() -> None:
-    env, _ = make(reward_scale=0.1)
+    env, _ = make(reward_scale=0.1, rest_weight=0.05)
     env.reset()
     reward = env.step(HOLD)[1]
     assert reward.dtype == np.float32
-    assert reward == pytest.approx(0.1)
+    assert reward == pytest.approx(0.1 * (1.0 - 0.05 * AWAY_STEPS))
     run(env, 2 * TICKS)
     figures = env.statistics.take()
-    assert figures["return"] == pytest.approx(TICKS * (1.0 + AID))  # without the aid's part
+    assert figures["return"] == pytest.approx(TICKS)  # without the pull on the threshold
     assert figures["violation_rate"] == pytest.approx(0.5, abs=0.1)
     assert figures["replicas"] == 4
-    assert figures["threshold_distance"] == 0
+    assert figures["threshold_distance"] == pytest.approx(0.05 * AWAY_STEPS)
     assert figures["scale_change_rate"] == 0
 
 
@@ -148,7 +170,7 @@ def test_shortened_first_episodes_are_no_returns() -> None:
     run(env, TICKS - 1)
     assert "return" not in env.statistics.take()
     run(env, 1)  # the last environment's first episode has full length
-    assert env.statistics.take()["return"] == pytest.approx(TICKS * (1.0 + AID))
+    assert env.statistics.take()["return"] == pytest.approx(TICKS)
 
 
 def test_environments_have_nothing_of_their_own() -> None:

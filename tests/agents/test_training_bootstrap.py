@@ -13,10 +13,12 @@ from gatepilot.agents.dqn import make_dqn
 from gatepilot.agents.ppo import leaning_up, make_ppo
 from gatepilot.agents.sb3_vec_env import GatewayVecEnv
 from gatepilot.envs.batch import GatewayBatch
+from gatepilot.envs.schema.observation import ObservationSpec
 
 from .fake_batch import FakeBatch
 
 N, TICKS = 2, 4
+SPEC = ObservationSpec("documented")
 
 
 def environment(*, flat_actions: bool = False) -> GatewayVecEnv:
@@ -37,7 +39,7 @@ class Rollout(BaseCallback):
 
 def test_ppo_adds_the_discounted_value_of_the_terminal_observation() -> None:
     config = PPOConfig(n_steps=8, batch_size=16, n_epochs=1, gamma=0.9)
-    model = make_ppo(config, environment(), seed=0, device="cpu")
+    model = make_ppo(config, SPEC, environment(), seed=0, device="cpu")
     model.set_logger(Logger(None, []))
     seen = Rollout()
     _, callback = model._setup_learn(16, seen)
@@ -58,7 +60,7 @@ def test_ppo_adds_the_discounted_value_of_the_terminal_observation() -> None:
 
 def test_dqn_stores_truncations_as_no_end_with_the_terminal_observation() -> None:
     config = DQNConfig(learning_starts=0, batch_size=4, buffer_size=100)
-    model = make_dqn(config, environment(flat_actions=True), seed=0, device="cpu")
+    model = make_dqn(config, SPEC, environment(flat_actions=True), seed=0, device="cpu")
     model.set_logger(Logger(None, []))
     seen = Rollout()
     model.learn(16, callback=seen, log_interval=1000)
@@ -77,7 +79,7 @@ def test_dqn_explores_in_each_environment_on_its_own() -> None:
     config = DQNConfig(exploration_start=0.5, exploration_end=0.5, learning_starts=0)
     batch = FakeBatch(64, TICKS)
     env = GatewayVecEnv(cast(GatewayBatch, batch), seed=0, flat_actions=True)
-    model = make_dqn(config, env, seed=0, device="cpu")
+    model = make_dqn(config, SPEC, env, seed=0, device="cpu")
     model._last_obs = env.reset()
     model.exploration_rate = 0.5
     greedy, _ = model.policy.predict(model._last_obs, deterministic=True)
@@ -90,7 +92,7 @@ def test_dqn_explores_in_each_environment_on_its_own() -> None:
 def test_untrained_ppo_prefers_no_change_as_far_as_it_is_told() -> None:
     env = environment()
     config = PPOConfig(n_steps=8, batch_size=16, no_change_bias=(0.0, 2.0))
-    model = make_ppo(config, env, seed=0, device="cpu")
+    model = make_ppo(config, SPEC, env, seed=0, device="cpu")
     heads: Any = model.policy.get_distribution(torch.as_tensor(env.reset() / 1000)).distribution
     assert len(heads) == 2
     for head, expected in zip(heads, (1 / 3, 0.787), strict=True):
@@ -98,7 +100,7 @@ def test_untrained_ppo_prefers_no_change_as_far_as_it_is_told() -> None:
 
 
 def test_a_lean_towards_one_more_replica_ends_with_its_block() -> None:
-    model = make_ppo(PPOConfig(n_steps=8, batch_size=16), environment(), seed=0, device="cpu")
+    model = make_ppo(PPOConfig(n_steps=8, batch_size=16), SPEC, environment(), seed=0, device="cpu")
     observation = torch.as_tensor(environment().reset() / 1000)
 
     def heads() -> list[Any]:

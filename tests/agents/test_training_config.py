@@ -60,7 +60,7 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
 
 
 def test_missing_keys_and_no_keys_at_all() -> None:
-    with pytest.raises(ConfigError, match=r"x\.yaml: scenario: missing"):
+    with pytest.raises(ConfigError, match=r"x\.yaml: scenarios: missing"):
         parse_config({"name": "x"}, where="x.yaml")
     with pytest.raises(ConfigError, match=r"x\.yaml: expected keys and values"):
         parse_config(["name"], where="x.yaml")

@@ -31,7 +31,7 @@ def tiny(**changes: object) -> TrainingConfig:
     """A few updates of four gateways on a small scenario; nothing is learned."""
     content: dict[str, Any] = {
         "name": "tiny",
-        "scenario": str(SCENARIO),
+        "scenarios": [str(SCENARIO)],
         "n_envs": 4,
         "episode_ticks": 20,
         "workloads": 2,

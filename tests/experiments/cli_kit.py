@@ -42,7 +42,7 @@ def write_config(path: Path, scenario: str, **changes: Any) -> Path:  # noqa: AN
     """A training of a few hundred steps; nothing is learned."""
     content: dict[str, Any] = {
         "name": "tiny",
-        "scenario": scenario,
+        "scenarios": [scenario],
         "n_envs": 4,
         "episode_ticks": 5,
         "steps": 256,

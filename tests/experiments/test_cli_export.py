@@ -96,9 +96,9 @@ def test_one_object_and_an_artifact_that_loads(cli: Cli, run_id: str, tmp_path: 
     policy = load_artifact(Path("artifact"), public_key=Path(found["public_key"]))
     assert policy.digest == found["digest"]
     origin = policy.manifest.origin
-    assert (origin.run_id, origin.seed, origin.scenario) == (run_id, 4, "light")
+    assert (origin.run_id, origin.seed, origin.scenarios) == (run_id, 4, ("light",))
     files = RunFiles(run_id, tmp_path / "runs" / "artifacts" / run_id / "artifacts")
-    assert origin.scenario_yaml == files.scenario_text()
+    assert origin.scenarios_yaml == files.scenarios_text()
     assert origin.traffic == "trace"
     assert {"return_mean", "step"} <= origin.validation.keys()
     assert {"torch", "export.torch", "export.onnxruntime"} <= origin.versions.keys()

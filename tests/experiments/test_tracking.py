@@ -61,7 +61,7 @@ def run_id(store: RunStore) -> str:
 @contextmanager
 def started(store: RunStore) -> Iterator[TrackedRun]:
     scenario = load_scenario("demo")
-    run = store.create(config(), scenario, contract_of(config(), scenario), collect())
+    run = store.create(config(), [scenario], contract_of(config(), scenario), collect())
     try:
         yield run
     finally:

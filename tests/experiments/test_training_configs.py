@@ -17,7 +17,7 @@ def test_shipped_configurations_can_be_trained(name: str) -> None:
     config = load_config(name)
     assert config.name == name
     assert config.reward in REWARDS
-    scenario = load_scenario(config.scenario)
+    scenario = load_scenario(config.scenarios[0])
     from_s, to_s = scenario.split_range("validation")
     assert config.validation.ticks * scenario.control.tick_s <= to_s - from_s
     assert parse_config(yaml.safe_load(to_yaml(config)), where=name) == config
@@ -35,7 +35,7 @@ def test_the_document_s_learner_has_the_document_s_numbers() -> None:
 
 def test_numbers_with_an_exponent_are_numbers(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
-    path.write_text("name: x\nscenario: demo\nppo:\n  learning_rate: 5e-4\n  gamma: 9.0e-1\n")
+    path.write_text("name: x\nscenarios: [demo]\nppo:\n  learning_rate: 5e-4\n  gamma: 9.0e-1\n")
     config = load_config(path)
     assert config.ppo.learning_rate == 5e-4
     assert flat(config)["ppo.gamma"] == "0.9"
@@ -43,10 +43,10 @@ def test_numbers_with_an_exponent_are_numbers(tmp_path: Path) -> None:
 
 def test_a_scenario_file_is_looked_for_beside_the_configuration(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
-    path.write_text("name: x\nscenario: mine.yaml\n")
-    assert load_config(path).scenario == "mine.yaml"
+    path.write_text("name: x\nscenarios: [mine.yaml, demo]\n")
+    assert load_config(path).scenarios == ("mine.yaml", "demo")
     (tmp_path / "mine.yaml").write_text("name: mine\n")
-    assert load_config(path).scenario == str(tmp_path / "mine.yaml")
+    assert load_config(path).scenarios == (str(tmp_path / "mine.yaml"), "demo")
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,9 @@ def train(config: TrainingConfig, folder: Path) -> Trained:
         run_id="0123456789abcdef0123456789abcdef",
         seed=config.seed,
         steps=config.steps,
-        scenario=training.scenario.name,
+        scenarios=tuple(scenario.name for scenario in training.scenarios),
         config_yaml="name: tiny\n",
-        scenario_yaml="name: tiny\n",
+        scenarios_yaml="- name: tiny\n",
         git_commit=None,
         git_dirty=None,
         traffic="model",
@@ -50,7 +50,7 @@ def train(config: TrainingConfig, folder: Path) -> Trained:
         versions={"torch": "2"},
     )
     policy = load_policy(result.model_path, config)
-    return Trained(policy, config, training.scenario, training.contract, origin)
+    return Trained(policy, config, training.scenarios, training.contract, origin)
 
 
 def load(folder: Path, public_key: Path) -> ArtifactPolicy:

@@ -43,10 +43,10 @@ def test_it_says_what_was_trained(sealed: Sealed, manifest: Manifest) -> None:
     assert manifest.fingerprint == trained.contract.fingerprint
     assert manifest.observation_spec == trained.config.observation_spec
     assert manifest.frame_stack == trained.config.frame_stack
-    assert manifest.control_interval_s == trained.scenario.control.tick_s
+    assert manifest.control_interval_s == trained.scenarios[0].control.tick_s
     assert manifest.replica_limits == Limits(1, 6)
     assert manifest.advisor == trained.config.advisor_params
-    site = asdict(scenario_site(trained.scenario))
+    site = asdict(scenario_site(trained.scenarios[0]))
     is_advised = trained.config.observation == "advised"
     assert manifest.advised_site == (json.loads(json.dumps(site)) if is_advised else None)
     assert manifest.origin == trained.origin

@@ -80,7 +80,9 @@ def write_fitting(
     """An artifact that was "trained" on the scenario."""
     made = write_artifact(folder, contract=contract or contract_of(scenario), **changes)
     manifest = parse_manifest((folder / MANIFEST_FILE).read_bytes())
-    origin = replace(manifest.origin, scenario=scenario.name, scenario_yaml=to_yaml(scenario))
+    origin = replace(
+        manifest.origin, scenarios=(scenario.name,), scenarios_yaml=to_yaml([scenario])
+    )
     (folder / MANIFEST_FILE).write_bytes(canonical(replace(manifest, origin=origin)))
     return load_for(scenario, made.folder, None)
 

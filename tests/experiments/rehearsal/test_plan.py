@@ -105,7 +105,7 @@ def test_the_scenario_of_the_training_comes_with_the_artifact(
 ) -> None:
     assert trained_scenario(artifact.folder) == load_scenario(wave)
     write_artifact(tmp_path / "bare")
-    with pytest.raises(ScenarioError, match=r"manifest\.json: scenario_yaml"):
+    with pytest.raises(ScenarioError, match=r"manifest\.json: scenarios_yaml"):
         trained_scenario(tmp_path / "bare")
 
 

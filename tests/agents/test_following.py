@@ -1,0 +1,114 @@
+"""A policy that sees advice begins as the advisor, and can unlearn it."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.dqn.policies import DQNPolicy
+
+from gatepilot.agents.config import DQNConfig, PPOConfig
+from gatepilot.agents.dqn import make_dqn
+from gatepilot.agents.following import FollowingActorCritic, FollowingDQNPolicy
+from gatepilot.agents.learned_policy import LearnedPolicy
+from gatepilot.agents.ppo import make_ppo
+from gatepilot.agents.sb3_vec_env import GatewayVecEnv
+from gatepilot.envs.batch import GatewayBatch
+from gatepilot.envs.schema.advice import ADVICE_ENTRIES, ADVICE_INDEX, scale_advice
+from gatepilot.envs.schema.observation import ObservationSpec
+
+from .fake_batch import FakeBatch
+
+torch.set_num_threads(1)
+ADVISED = ObservationSpec("advised")
+GAPS = [(r, t) for r in (-7, -1, 0, 1, 2) for t in (-9, -1, 0, 1, 3)]
+"""Replicas and threshold steps that the advisor would have more."""
+STEPS = np.sign(np.array(GAPS))
+
+
+def environment(spec: ObservationSpec, *, flat_actions: bool = False) -> GatewayVecEnv:
+    batch = FakeBatch(2, 4)
+    batch.observation_spec.low, batch.observation_spec.high = spec.low, spec.high
+    return GatewayVecEnv(cast(GatewayBatch, batch), seed=0, flat_actions=flat_actions)
+
+
+def ppo(spec: ObservationSpec = ADVISED, **changes: float) -> ActorCriticPolicy:
+    config = PPOConfig(n_steps=8, batch_size=16, no_change_bias=(0.0, 0.0), **changes)  # type: ignore[arg-type]
+    return make_ppo(config, spec, environment(spec), seed=0, device="cpu").policy
+
+
+def dqn(spec: ObservationSpec = ADVISED, **changes: float) -> DQNPolicy:
+    config = DQNConfig(**changes)  # type: ignore[arg-type]
+    env = environment(spec, flat_actions=True)
+    return make_dqn(config, spec, env, seed=0, device="cpu").policy
+
+
+def observations(spec: ObservationSpec = ADVISED) -> NDArray[np.float32]:
+    """Anything to be seen, with each of the gaps."""
+    rng = np.random.default_rng(0)
+    seen = rng.uniform(spec.low, spec.high, (len(GAPS), len(spec.entries))).astype(np.float32)
+    advice = np.zeros((len(GAPS), len(ADVICE_ENTRIES)))
+    advice[:, ADVICE_INDEX["replicas_gap"]] = [replicas for replicas, _ in GAPS]
+    advice[:, ADVICE_INDEX["threshold_gap"]] = [0.05 * steps for _, steps in GAPS]
+    for name in ("replicas_gap", "threshold_gap"):
+        seen[:, spec.entries.index(name)] = scale_advice(advice)[:, ADVICE_INDEX[name]]
+    return seen
+
+
+@pytest.mark.parametrize("network", [ppo(), dqn(advice_value=1.0)])
+def test_before_it_has_learned_it_does_as_the_advisor_says(network: BasePolicy) -> None:
+    assert (LearnedPolicy(network).act(observations()) - 1).tolist() == STEPS.tolist()
+
+
+def test_the_weight_is_how_often_a_sampled_choice_is_another() -> None:
+    seen = torch.from_numpy(observations())
+    chosen = torch.from_numpy(STEPS + 1)
+    log_odds = ppo(advice_logits=4.0).get_distribution(seen).log_prob(chosen)
+    expected = np.exp(4) / (np.exp(4) + 2)  # a head's; two of them choose
+    assert log_odds.exp().detach().numpy() == pytest.approx(expected**2, abs=0.01)
+
+
+def test_values_differ_by_the_weight_for_each_head_that_follows() -> None:
+    follows, plain = dqn(advice_value=0.5), dqn(advice_value=0.25)
+    layers = [
+        dict(network.q_net.get_submodule("q_net.layers").state_dict())
+        for network in (follows, plain)
+    ]
+    assert all(torch.equal(layers[0][name], layers[1][name]) for name in layers[0])
+    seen = torch.from_numpy(observations())
+    for online in ("q_net", "q_net_target"):
+        values = [network.get_submodule(online)(seen) for network in (follows, plain)]
+        gained = (values[0] - values[1]).detach().numpy().reshape(-1, 3, 3)
+        replicas, threshold = (STEPS + 1).T
+        heads = np.zeros((len(GAPS), 3, 3))
+        heads[np.arange(len(GAPS)), replicas, :] += 0.25
+        heads[np.arange(len(GAPS)), :, threshold] += 0.25
+        assert gained == pytest.approx(heads, abs=1e-5)
+
+
+def test_weights_of_the_advice_are_learned() -> None:
+    policy = ppo()
+    assert isinstance(policy, FollowingActorCritic)
+    seen = torch.from_numpy(observations())
+    against = torch.from_numpy(-STEPS + 1)
+    before = policy.evaluate_actions(seen, against)[1].mean().item()
+    for _ in range(50):
+        policy.optimizer.zero_grad()
+        (-policy.evaluate_actions(seen, against)[1].mean()).backward()
+        policy.optimizer.step()
+    assert policy.evaluate_actions(seen, against)[1].mean().item() > before + 0.1
+
+
+@pytest.mark.parametrize("spec", [ObservationSpec("documented"), ObservationSpec("extended")])
+def test_without_advice_there_is_nobody_to_follow(spec: ObservationSpec) -> None:
+    assert not isinstance(ppo(spec), FollowingActorCritic)
+    assert not isinstance(dqn(spec), FollowingDQNPolicy)
+
+
+def test_advice_can_be_an_entry_like_the_others() -> None:
+    assert not isinstance(ppo(advice_logits=0.0), FollowingActorCritic)
+    assert not isinstance(dqn(advice_value=0.0), FollowingDQNPolicy)

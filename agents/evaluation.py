@@ -192,7 +192,7 @@ def gateway_batch(
         n,
         reward_fn=reward_fn,
         observation=observation,
-        advisor=site_advisor(trial.site, n, advisor),
+        advisor=site_advisor([trial.site], n, advisor),
         split=trial.split,
         episode_ticks=trial.ticks,
         requests=trial.requests,

@@ -20,4 +20,4 @@ def scenario_advisor(
         n: How many.
         params: How careful the planner is.
     """
-    return PlannerAdvisor(scenario_site(scenario), params, n)
+    return PlannerAdvisor([scenario_site(scenario)], params, n)

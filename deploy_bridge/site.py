@@ -77,7 +77,7 @@ def policy_advisor(site: Site, manifest: Manifest, file: str) -> PlannerAdvisor 
         SettingsError: What a replica can do is not known: it names the key.
     """
     try:
-        return site_advisor(site, 1, manifest.advisor)
+        return site_advisor([site], 1, manifest.advisor)
     except SiteError as error:
         msg = (
             f"{file}: replica: missing key: the artifact's policy is advised by a planner that "

@@ -16,7 +16,8 @@ class Advisor(Protocol):
     """A rule that tells a policy what it makes of each of n gateways, tick by tick.
 
     It sees what the policy sees, the scraped rows, and remembers what it needs. The simulator and
-    the live bridge ask the same one.
+    the live bridge ask the same one. It is made with one or more sites, and a gateway's place is
+    the index of the one where it stands.
     """
 
     @property
@@ -28,15 +29,22 @@ class Advisor(Protocol):
         """
         ...
 
-    def begin(self, which: NDArray[np.int64], rows: Rows) -> Advice:
+    def begin(
+        self, which: NDArray[np.int64], rows: Rows, places: NDArray[np.int64] | None = None
+    ) -> Advice:
         """Forgets some gateways, whose episodes begin, and takes in their first rows.
 
         Args:
             which: Which gateways, `(k,)`.
             rows: Their scraped rows `(k, F)`; NaN is missing.
+            places: Where each stands from now on, `(k,)`: index of the sites that the advisor was
+                made with; `None`: all at the first.
 
         Returns:
             Their advice `(k, A)`, see `envs.schema.advice`; NaN is unknown.
+
+        Raises:
+            ValueError: A place is none of the sites.
         """
         ...
 
@@ -57,7 +65,7 @@ class Advisor(Protocol):
         targets: NDArray[np.int64],
         origin: Advisor | None = None,
     ) -> None:
-        """Makes gateway `targets[k]` what gateway `sources[k]` is, `(k,)` each.
+        """Makes gateway `targets[k]` what gateway `sources[k]` is, place and all, `(k,)` each.
 
         Args:
             sources: Which gateways are copied.
@@ -65,6 +73,6 @@ class Advisor(Protocol):
             origin: Whose gateways the sources are; `None`: this advisor's.
 
         Raises:
-            ValueError: `origin` is another advisor or works at another place.
+            ValueError: `origin` is another advisor or works at other sites.
         """
         ...

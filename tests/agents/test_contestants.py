@@ -238,8 +238,8 @@ def test_an_advised_policy_plays_with_its_own_advisor_at_the_trials_place(
     learned.check(faster)
     learned.play(faster, no_training)
     assert elsewhere.gaps[:3] != bold.gaps[:3]
-    known = Planner(faster.site, PlannerParams()).capacity.replica
-    assert known == faster.site.replica != trial.site.replica
+    known = Planner([faster.site], PlannerParams()).capacity.replicas
+    assert known == (faster.site.replica,) != (trial.site.replica,)
 
 
 def test_an_advised_policy_is_bound_to_its_advisor(trial: Trial) -> None:

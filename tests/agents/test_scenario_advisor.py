@@ -18,10 +18,12 @@ from gatepilot.agents.scenario_advisor import scenario_advisor
 from gatepilot.agents.scenario_site import scenario_site
 from gatepilot.envs.batch import GatewayBatch
 from gatepilot.envs.gateway_env import GatewayEnv
-from gatepilot.envs.scenario import ControlSpec, Scenario
+from gatepilot.envs.scenario import ControlSpec, Scenario, load_scenario
 from gatepilot.envs.schema.observation import ObservationSpec
 from gatepilot.envs.vector_env import GatewayVectorEnv
 from gatepilot.reward.documented import default_reward
+
+from .baselines.planner.places_kit import Neighbours, live
 
 ADVISED = ObservationSpec("advised")
 TICKS = 8
@@ -42,7 +44,7 @@ def shown(observation: NDArray[np.float32], name: str) -> NDArray[np.float32]:
 
 
 def test_the_advice_is_the_planners_of_what_a_scrape_shows(quick: Scenario) -> None:
-    batch, planner = make(quick, 3), Planner(scenario_site(quick), PlannerParams(), 3)
+    batch, planner = make(quick, 3), Planner([scenario_site(quick)], PlannerParams(), 3)
     rng, observation = np.random.default_rng(0), batch.reset()
     for _ in range(TICKS):
         plan = planner.see(batch.seen)
@@ -124,3 +126,10 @@ def test_a_branched_gateway_is_advised_as_its_origin(quick: Scenario) -> None:
         there = second.step(actions[[1, 0]]).observation
         np.testing.assert_array_equal(here[2], here[0])
         np.testing.assert_array_equal(there, here[[1, 0]])
+
+
+def test_gateways_of_several_scenarios_are_advised_as_each_alone() -> None:
+    names = ("daily", "steady", "cold_start_300s", "cold_start_0s", "retry_storm")
+    sites = [scenario_site(load_scenario(name)) for name in names]
+    advice = live(Neighbours(sites, PlannerParams(mix_weight=1.0), 10), 150, seed=0)
+    assert np.isfinite(advice).all(axis=2).mean() > 0.5

@@ -70,8 +70,8 @@ def test_an_advised_policy_follows_its_advisor(advised: ArtifactPolicy) -> None:
     "advisor",
     [
         None,
-        PlannerAdvisor(SITE, PlannerParams(reserve=5)),
-        PlannerAdvisor(replace(SITE, slo=Slo(latency_limit_s=9.0)), PlannerParams()),
+        PlannerAdvisor([SITE], PlannerParams(reserve=5)),
+        PlannerAdvisor([replace(SITE, slo=Slo(latency_limit_s=9.0))], PlannerParams()),
     ],
 )
 def test_a_policy_is_not_run_with_another_advisor(

@@ -113,7 +113,7 @@ FULL = {
 
 
 def advised_sight() -> Sight:
-    return Sight(ADVISED, 5.0, PlannerAdvisor(SITE, PlannerParams()))
+    return Sight(ADVISED, 5.0, PlannerAdvisor([SITE], PlannerParams()))
 
 
 def told(shown: np.ndarray) -> list[float]:
@@ -123,7 +123,7 @@ def told(shown: np.ndarray) -> list[float]:
 
 
 def test_the_advisor_is_told_of_every_tick_and_of_blind_ones_by_a_row_of_nan() -> None:
-    sight, planner = advised_sight(), Planner(SITE, PlannerParams())
+    sight, planner = advised_sight(), Planner([SITE], PlannerParams())
     rates = [20.0, 40.0, None, None, 30.0, 90.0, None, 10.0]
     for tick, rate in enumerate(rates):
         at = None if rate is None else snapshot(request_rate_rps=rate, **FULL)

@@ -39,11 +39,11 @@ def test_the_bridge_shows_what_the_environment_shows(spec: ObservationSpec) -> N
             1,
             reward_fn=default_reward,
             observation=spec,
-            advisor=site_advisor(scenario_site(scenario), 1, params),
+            advisor=site_advisor([scenario_site(scenario)], 1, params),
             split="validation",
             seed=3,
         ),
-        Sight(spec, scenario.control.tick_s, site_advisor(scenario_site(scenario), 1, params)),
+        Sight(spec, scenario.control.tick_s, site_advisor([scenario_site(scenario)], 1, params)),
     )
     rng = np.random.default_rng(0)
     shown = batch.reset()[0]

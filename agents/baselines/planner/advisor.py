@@ -7,7 +7,7 @@ is told to it anew wherever it advises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -32,29 +32,42 @@ trained with the old one are then refused."""
 
 
 class PlannerAdvisor:
-    """Advises n gateways of one site."""
+    """Advises n gateways."""
 
-    def __init__(self, site: Site, params: PlannerParams, n: int = 1) -> None:
+    def __init__(self, sites: Sequence[Site], params: PlannerParams, n: int = 1) -> None:
         """Starts with nothing seen.
 
         Args:
-            site: Of all gateways.
+            sites: Where gateways stand (`begin` says who where): one or more, alike in tick, window
+                and promise.
             params: How careful the planner is.
             n: Gateways.
 
         Raises:
+            ValueError: No site, or two that differ in what must be alike.
             SiteError: What a replica can do is not known.
         """
-        self.planner = Planner(site, params, n)
+        self.planner = Planner(sites, params, n)
 
     @property
     def identity(self) -> dict[str, Any]:
         """Name, version, parameters and promise, as JSON content."""
-        return _identity(self.planner.params, self.planner.site.slo)
+        return _identity(self.planner.params, self.planner.slo)
 
-    def begin(self, which: NDArray[np.int64], rows: Rows) -> Advice:
-        """Forgets some gateways and advises on their first rows, `(k, F)` to `(k, A)`."""
-        fresh = Planner(self.planner.site, self.planner.params, len(which))
+    def begin(
+        self, which: NDArray[np.int64], rows: Rows, places: NDArray[np.int64] | None = None
+    ) -> Advice:
+        """Forgets some gateways and advises on their first rows, `(k, F)` to `(k, A)`.
+
+        Raises:
+            ValueError: A place is none of the sites: it names it; or there are more or fewer of
+                them than gateways.
+        """
+        places = np.zeros(len(which), np.int64) if places is None else places
+        if len(places) != len(which):
+            msg = f"{len(places)} places for {len(which)} gateways"
+            raise ValueError(msg)
+        fresh = self.planner.fresh(places)
         advice = _advice(fresh, rows)
         self.planner.copy_rows(np.arange(len(which)), which, fresh)
         return advice
@@ -72,34 +85,37 @@ class PlannerAdvisor:
         """Makes gateway `targets[k]` what gateway `sources[k]` is, `(k,)` each.
 
         Raises:
-            ValueError: `origin` is another advisor or works at another place.
+            ValueError: `origin` is another advisor or of other sites.
         """
         if origin is None:
             origin = self
         if (
             not isinstance(origin, PlannerAdvisor)
             or origin.identity != self.identity
-            or origin.planner.site != self.planner.site
+            or origin.planner.sites != self.planner.sites
         ):
-            raise ValueError("origin: another advisor, or one of another place")
+            raise ValueError("origin: another advisor, or one of other sites")
         self.planner.copy_rows(sources, targets, origin.planner)
 
     def saved(self) -> dict[str, Any]:
         """What it remembers, as JSON content."""
-        return self.planner.state.saved()
+        return self.planner.saved()
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Takes over what another one of as many gateways remembered."""
-        self.planner.state.restore(saved)
+        self.planner.restore(saved)
 
 
-def site_advisor(site: Site, n: int, params: PlannerParams | None) -> PlannerAdvisor | None:
-    """The advisor of n gateways of a site; `None`: no advice is asked for.
+def site_advisor(
+    sites: Sequence[Site], n: int, params: PlannerParams | None
+) -> PlannerAdvisor | None:
+    """The advisor of n gateways of these sites; `None`: no advice is asked for.
 
     Raises:
+        ValueError: No site, or two that differ in what must be alike.
         SiteError: What a replica can do is not known.
     """
-    return None if params is None else PlannerAdvisor(site, params, n)
+    return None if params is None else PlannerAdvisor(sites, params, n)
 
 
 def advisor_identity(

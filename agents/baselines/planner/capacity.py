@@ -30,8 +30,6 @@ from __future__ import annotations
 
 import functools
 import math
-from array import array
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -43,6 +41,7 @@ from numpy.typing import NDArray
 from ..site import ReplicaSpec
 
 Floats = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
 Cell: TypeAlias = tuple[int, int, int]
 """A mix on its grid: median and P95 of prompts, work of a request."""
 
@@ -66,98 +65,142 @@ _RISE: Final = 1e-9
 _MIX_GRID: Final = 0.05
 """Mixes nearer to each other than this (natural logarithm) are one: its curve is kept."""
 _MOST_CURVES: Final = 16_384
-"""Curves kept, 20 MB: a day of one service shows a few hundred mixes, a training 5,000."""
-_MOST_CAPACITIES: Final = 8
-"""Replicas whose curves are kept."""
+"""Curves kept of a kind, 20 MB: a day of one service shows a few hundred mixes, a training
+5,000."""
+_MOST_KINDS: Final = 16
+"""Kinds of replicas whose curves are kept: the 20 scenarios of the suite have four."""
 LATENCIES: Final = np.geomspace(0.05, 10.0, 64)
 """Latencies at which curves are known, as multiples of the limit."""
-_LOG_LATENCIES: Final = array("d", np.log(LATENCIES))
+_LOG_LATENCIES: Final = np.log(LATENCIES)
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Latency over busy share, for one mix."""
+    """Latency over busy share, for k mixes."""
 
-    expected: Sequence[float]
-    """64, rising: busy shares at which the P95 is each of `LATENCIES`."""
-    allowed: Sequence[float]
-    """64: busy shares allowed where the limit is each of `LATENCIES`."""
+    expected: Floats
+    """`(k, 64)`, rising: busy shares at which the P95 is each of `LATENCIES`."""
+    allowed: Floats
+    """`(k, 64)`: busy shares allowed where the limit is each of `LATENCIES`."""
 
-    def busiest_share(self, log_limit: float) -> float:
-        """Share of its time that a replica may be busy so that the P95 keeps a limit.
+    def busiest_share(self, log_limit: Floats) -> Floats:
+        """Share of its time that a replica may be busy so that the P95 keeps a limit, `(k,)`.
 
         Args:
-            log_limit: Natural logarithm of the limit over `ttft_limit_s`.
+            log_limit: Natural logarithm of the limit over `ttft_limit_s`, `(k,)`.
         """
-        return _interpolated(log_limit, _LOG_LATENCIES, self.allowed)
+        passed = np.searchsorted(_LOG_LATENCIES, log_limit, side="right")
+        return _interpolated(log_limit, passed, _LOG_LATENCIES, self.allowed)
 
-    def log_latency(self, busy_share: float) -> float:
-        """The P95 to expect at a busy share: natural logarithm of it over `ttft_limit_s`."""
-        return _interpolated(busy_share, self.expected, _LOG_LATENCIES)
+    def log_latency(self, busy_share: Floats) -> Floats:
+        """The P95 to expect at a busy share, `(k,)`: natural logarithm of it over `ttft_limit_s`.
+
+        Args:
+            busy_share: `(k,)`.
+        """
+        passed = np.count_nonzero(self.expected <= busy_share[:, None], axis=1)
+        return _interpolated(busy_share, passed, self.expected, _LOG_LATENCIES)
 
 
 class Capacity:
-    """What a replica can take. Curves once solved are shared by all of equal replicas."""
+    """What a replica can take, at each of s sites."""
 
-    def __init__(self, replica: ReplicaSpec, ttft_limit_s: float, arrival_scv: float) -> None:
+    def __init__(
+        self, replicas: Sequence[ReplicaSpec], ttft_limit_s: float, arrival_scv: float
+    ) -> None:
         """Takes down the facts.
 
         Args:
-            replica: What a replica can do.
+            replicas: What a replica can do, one for each site.
             ttft_limit_s: Unit of `LATENCIES`.
             arrival_scv: ca2: 1 for Poisson arrivals, more for bursts.
         """
-        self.replica, self.ttft_limit_s, self.arrival_scv = replica, ttft_limit_s, arrival_scv
-        self._known = _known_curves(replica, ttft_limit_s, arrival_scv)
+        self.replicas, self.ttft_limit_s = tuple(replicas), ttft_limit_s
+        self.arrival_scv = arrival_scv
+        steps = [replica.step for replica in replicas]
+        prefill_token_s = [
+            step.base_s / replica.chunk_tokens + step.per_prefill_token_s
+            for step, replica in zip(steps, replicas, strict=True)
+        ]
+        self._prefill_token_s = np.array(prefill_token_s)
+        self._per_seq_s = np.array([step.per_seq_s for step in steps])
+        self._per_ctx_token_s = np.array([step.per_ctx_token_s for step in steps])
+        self._known = [_known_curves(each, ttft_limit_s, arrival_scv) for each in prefill_token_s]
 
-    def __reduce__(self) -> tuple[type[Capacity], tuple[ReplicaSpec, float, float]]:
-        return Capacity, (self.replica, self.ttft_limit_s, self.arrival_scv)
+    def __reduce__(self) -> tuple[type[Capacity], tuple[tuple[ReplicaSpec, ...], float, float]]:
+        return Capacity, (self.replicas, self.ttft_limit_s, self.arrival_scv)
 
-    @property
-    def prefill_token_s(self) -> float:
-        """Time of a prompt token in a full iteration."""
-        step = self.replica.step
-        return step.base_s / self.replica.chunk_tokens + step.per_prefill_token_s
+    def prefill_token_s(self, places: Ints) -> Floats:
+        """Time of a prompt token in a full iteration, `(k,)` seconds.
 
-    def output_token_s(self, prompt_tokens: Floats, output_tokens: Floats) -> Floats:
-        """Time that an output token adds to an iteration, of the arguments' shape."""
-        step = self.replica.step
+        Args:
+            places: Site of each, `(k,)`.
+        """
+        return self._prefill_token_s[places]
+
+    def output_token_s(self, places: Ints, prompt_tokens: Floats, output_tokens: Floats) -> Floats:
+        """Time that an output token adds to an iteration, `(k,)` seconds.
+
+        Args:
+            places: Site of each, `(k,)`.
+            prompt_tokens: Length of its prompt, `(k,)`.
+            output_tokens: Length of the whole output, `(k,)`.
+        """
         context_tokens = prompt_tokens + output_tokens / 2
-        added_s: Floats = step.per_seq_s + step.per_ctx_token_s * context_tokens
+        added_s: Floats = self._per_seq_s[places] + self._per_ctx_token_s[places] * context_tokens
         return added_s
 
     def curves(
-        self, prompt_tokens_p50: Floats, prompt_tokens_p95: Floats, busy_s: Floats
-    ) -> list[Curves]:
+        self,
+        places: Ints,
+        prompt_tokens_p50: Floats,
+        prompt_tokens_p95: Floats,
+        busy_s: Floats,
+    ) -> Curves:
         """The curves of k mixes, solved where they are not known yet.
 
         Args:
+            places: Site of each, `(k,)`.
             prompt_tokens_p50: `(k,)`, above 0.
             prompt_tokens_p95: `(k,)`; taken for the median where it is below it.
             busy_s: b: mean work of a request, seconds of a replica, `(k,)`, above 0.
         """
         longer = np.maximum(prompt_tokens_p95, prompt_tokens_p50)
-        places = np.log(np.array([prompt_tokens_p50, longer, busy_s])) / _MIX_GRID
-        cells = zip(*np.rint(places).astype(np.int64).tolist(), strict=True)
-        return [self._known.get(cell) or self._found(cell) for cell in cells]
+        steps = np.log(np.array([prompt_tokens_p50, longer, busy_s])) / _MIX_GRID
+        cells = zip(*np.rint(steps).astype(np.int64).tolist(), strict=True)
+        known = self._known
+        found = [known[place][cell] for place, cell in zip(places.tolist(), cells, strict=True)]
+        table = np.array(found).reshape(-1, 2, len(LATENCIES))
+        return Curves(table[:, 0], table[:, 1])
 
-    def _found(self, cell: Cell) -> Curves:
-        if len(self._known) >= _MOST_CURVES:
-            self._known.clear()
-        found = self._known[cell] = self._solved(cell)
+
+class _KnownCurves(dict[Cell, Floats]):
+    """Mix to `(2, 64)`, its `Curves.expected` and `Curves.allowed`: solved when first asked for."""
+
+    def __init__(self, prefill_token_s: float, ttft_limit_s: float, arrival_scv: float) -> None:
+        """Takes down all that they depend on."""
+        super().__init__()
+        self._prefill_token_s = prefill_token_s
+        self._ttft_limit_s, self._arrival_scv = ttft_limit_s, arrival_scv
+
+    def __missing__(self, cell: Cell) -> Floats:
+        if len(self) >= _MOST_CURVES:
+            self.clear()
+        found = self[cell] = self._solved(cell)
         return found
 
-    def _solved(self, cell: Cell) -> Curves:
+    def _solved(self, cell: Cell) -> Floats:
         p50, p95, busy_s = (math.exp(step * _MIX_GRID) for step in cell)
         sigma = math.log(p95 / p50) / _P95_Z
         sigma = min(max(sigma, _LEAST_SIGMA), _MOST_SIGMA)
         prompts = np.minimum(p50 * np.exp(sigma * _NORMAL), p95 * _LONGEST)
-        latencies_s = LATENCIES[:, None] * self.ttft_limit_s
-        slack_s = latencies_s - prompts * self.prefill_token_s
-        spread_s = busy_s * (self.arrival_scv + _capped_scv(sigma, _LONGEST * p95 / p50)) / 2
+        latencies_s = LATENCIES[:, None] * self._ttft_limit_s
+        prefills_s = prompts * self._prefill_token_s
+        slack_s = latencies_s - prefills_s
+        spread_s = busy_s * (self._arrival_scv + _capped_scv(sigma, _LONGEST * p95 / p50)) / 2
         # Where no prompt at all can be in time, waits are at least no longer than prefills.
         hopeless = (slack_s <= 0).mean(axis=1)
-        waits_s = np.where(hopeless[:, None] < 1, slack_s, prompts * self.prefill_token_s)
+        waits_s = np.where(hopeless[:, None] < 1, slack_s, prefills_s)
         vain = np.where(hopeless < 1, hopeless, 0.0)
         late = vain + np.maximum(LATE_SHARE - vain, LEAST_LATE * (1 - vain))
         # Mostly the same share is late; at latencies that too many prefills exceed, none is left.
@@ -174,16 +217,13 @@ class Capacity:
         places = np.arange(len(LATENCIES))
         idle = np.count_nonzero(expected < _RISE) - 1
         expected = np.where(places <= idle, places - idle, expected + _RISE * places)
-        return Curves(array("d", expected), array("d", allowed))
+        return np.array([expected, allowed])
 
 
-@functools.lru_cache(maxsize=_MOST_CAPACITIES)
-def _known_curves(
-    replica: ReplicaSpec, ttft_limit_s: float, arrival_scv: float
-) -> dict[Cell, Curves]:
-    """The curves solved so far."""
-    del replica, ttft_limit_s, arrival_scv
-    return {}
+@functools.lru_cache(maxsize=_MOST_KINDS)
+def _known_curves(prefill_token_s: float, ttft_limit_s: float, arrival_scv: float) -> _KnownCurves:
+    """Those of one kind of replica, shared by all of the kind: they differ in nothing else."""
+    return _KnownCurves(prefill_token_s, ttft_limit_s, arrival_scv)
 
 
 def _capped_scv(sigma: float, cap: float) -> float:
@@ -199,15 +239,24 @@ def _capped_scv(sigma: float, cap: float) -> float:
     return square / mean**2 - 1
 
 
-def _interpolated(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
-    """`numpy.interp` of one number, to the bit and in a tenth of the time."""
-    right = bisect_right(xs, x)
-    if right == 0:
-        return ys[0]
-    if right == len(xs):
-        return ys[-1]
-    x0, y0 = xs[right - 1], ys[right - 1]
-    return (ys[right] - y0) / (xs[right] - x0) * (x - x0) + y0
+def _interpolated(x: Floats, passed: Ints, xs: Floats, ys: Floats) -> Floats:
+    """`numpy.interp` row by row, to the bit.
+
+    Args:
+        x: `(k,)`.
+        passed: How many of `xs` are not above it, `(k,)`.
+        xs: Rising, `(k, 64)`; or `(64,)`, the same for all.
+        ys: Likewise.
+    """
+    last = len(LATENCIES) - 1
+    right = np.minimum(np.maximum(passed, 1), last)
+    x0, x1, y0, y1 = (
+        of[right - back] if of.ndim == 1 else of[np.arange(len(x)), right - back]
+        for of, back in ((xs, 1), (xs, 0), (ys, 1), (ys, 0))
+    )
+    inside = np.minimum(np.maximum(x, x0), x1)  # at x0 the line is at y0, to the bit
+    found: Floats = np.where(passed > last, y1, (y1 - y0) / (x1 - x0) * (inside - x0) + y0)
+    return found
 
 
 def _shares(slack_s: Floats, spread_s: float, late: Floats) -> Floats:

@@ -34,7 +34,7 @@ class PlannerControllerParams:
             SiteError: What a replica can do is not known.
         """
         del seed
-        return PlannerController(Planner(site, self.planner))
+        return PlannerController(Planner([site], self.planner))
 
     @classmethod
     def suggested(cls, suggest: Suggest, site: Site) -> PlannerControllerParams:
@@ -85,8 +85,8 @@ class PlannerController:
 
     def saved(self) -> dict[str, Any]:
         """What it remembers, as JSON content."""
-        return self.planner.state.saved()
+        return self.planner.saved()
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Takes over what another one remembered."""
-        self.planner.state.restore(saved)
+        self.planner.restore(saved)

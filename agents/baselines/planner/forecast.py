@@ -8,11 +8,13 @@ Athanasopoulos, Forecasting: Principles and Practice, 3rd ed., 8.2): with y the 
     forecast(h) = level' + (f + f^2 + ... + f^h) trend'
 
 What was forecast h ticks ago is compared with what came: the mean square of that error, weighted
-exponentially, starts at a prior. All arrays hold one entry a gateway.
+exponentially, starts at a prior. All arrays hold one entry a gateway; each may look ahead another
+number of ticks h.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -67,6 +69,27 @@ class ForecastParams:
             raise ValueError(f"error_prior is {self.error_prior}, expected 0 or more")
 
 
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """How far ahead is looked."""
+
+    ticks: NDArray[np.int64]
+    """`(k,)`: h, 1 or more."""
+    trends: Floats
+    """`(k,)`: f + f^2 + ... + f^h: how many of today's trends come on top until then."""
+
+    @classmethod
+    def of(cls, params: ForecastParams, ticks: Sequence[int]) -> Horizon:
+        """Horizons of so many ticks."""
+        f = params.damping
+        trends = [float(h) if f == 1 else f * (1 - f**h) / (1 - f) for h in ticks]
+        return cls(np.array(ticks), np.array(trends))
+
+    def at(self, which: NDArray[np.int64]) -> Horizon:
+        """Those of some, `(k,)` indices."""
+        return Horizon(self.ticks[which], self.trends[which])
+
+
 @dataclass(slots=True)
 class ForecastState:
     """What is remembered of n gateways."""
@@ -80,60 +103,67 @@ class ForecastState:
     error_sq: Floats
     """`(n,)`: mean square of the errors at the horizon."""
     made: Floats
-    """`(n, h)`: ring of the last forecasts; slot `ticks % h` is the oldest."""
+    """`(n, longest h)`: rings of the last forecasts; slot `ticks % h` is the oldest, slots from h
+    on stay empty."""
 
     @classmethod
-    def start(cls, params: ForecastParams, n: int, ahead_ticks: int) -> ForecastState:
+    def start(cls, params: ForecastParams, n: int, longest_ticks: int) -> ForecastState:
         """Gateways of which nothing has been seen.
 
         Args:
             params: Smoothing.
             n: Gateways.
-            ahead_ticks: h: how far ahead is looked, 1 or more.
+            longest_ticks: Longest horizon of any.
         """
         return cls(
             ticks=np.zeros(n, np.int64),
             level=np.zeros(n),
             trend=np.zeros(n),
             error_sq=np.full(n, params.error_prior**2),
-            made=np.zeros((n, ahead_ticks)),
+            made=np.zeros((n, longest_ticks)),
         )
 
 
-def see(state: ForecastState, load: Floats, params: ForecastParams) -> None:
-    """Takes in the newest load, `(n,)`; where it is NaN nothing changes."""
-    known, ahead_ticks = ~np.isnan(load), state.made.shape[1]
+def see(state: ForecastState, load: Floats, params: ForecastParams, horizon: Horizon) -> None:
+    """Takes in the newest load; where it is NaN nothing changes.
+
+    Args:
+        state: Of n gateways.
+        load: Replicas kept busy, `(n,)`.
+        params: Smoothing.
+        horizon: Of each gateway, always the same one.
+    """
+    known = ~np.isnan(load)
     y = np.log(np.where(known, load, 0.0) + _LOAD_FLOOR)
+    is_first = state.ticks == 0
     expected = state.level + params.damping * state.trend
     level = params.level_weight * y + (1 - params.level_weight) * expected
-    level = np.where(state.ticks == 0, y, level)
-    change = np.where(state.ticks == 0, 0.0, level - state.level)
+    level = np.where(is_first, y, level)
+    change = np.where(is_first, 0.0, level - state.level)
     trend = params.trend_weight * change
     trend += (1 - params.trend_weight) * params.damping * state.trend
-    rows, slots = np.arange(len(load)), state.ticks % ahead_ticks
-    error_sq = np.clip(y - state.made[rows, slots], -_MOST_ERROR, _MOST_ERROR) ** 2
-    weight = _EVENT_WEIGHT / ahead_ticks
+    rows, slots = np.arange(len(load)), state.ticks % horizon.ticks
+    made = state.made[rows, slots]
+    error_sq = np.minimum(np.maximum(y - made, -_MOST_ERROR), _MOST_ERROR) ** 2
+    weight = _EVENT_WEIGHT / horizon.ticks
     error_sq = (1 - weight) * state.error_sq + weight * error_sq
-    can_compare = known & (state.ticks >= ahead_ticks)
+    can_compare = known & (state.ticks >= horizon.ticks)
     state.error_sq[:] = np.where(can_compare, error_sq, state.error_sq)
     state.level[:] = np.where(known, level, state.level)
     state.trend[:] = np.where(known, trend, state.trend)
-    ahead = _log_ahead(state, params)
-    state.made[rows, slots] = np.where(known, ahead, state.made[rows, slots])
+    state.made[rows, slots] = np.where(known, _log_ahead(state, horizon), made)
     state.ticks += known
 
 
-def expected(state: ForecastState, params: ForecastParams) -> tuple[Floats, Floats]:
+def expected(state: ForecastState, horizon: Horizon) -> tuple[Floats, Floats]:
     """Natural logarithm of the load now and at the horizon, `(n,)` each, after `see`."""
     now, later = (
-        np.exp(np.minimum(log, _MOST_LOG)) - _LOAD_FLOOR
-        for log in (state.level, _log_ahead(state, params))
+        np.log(np.maximum(np.exp(np.minimum(log, _MOST_LOG)) - _LOAD_FLOOR, LEAST_LOAD))
+        for log in (state.level, _log_ahead(state, horizon))
     )
-    return np.log(np.maximum(now, LEAST_LOAD)), np.log(np.maximum(later, LEAST_LOAD))
+    return now, later
 
 
-def _log_ahead(state: ForecastState, params: ForecastParams) -> Floats:
-    f, ticks = params.damping, state.made.shape[1]
-    steps = float(ticks) if f == 1 else f * (1 - f**ticks) / (1 - f)
-    ahead: Floats = state.level + steps * state.trend
+def _log_ahead(state: ForecastState, horizon: Horizon) -> Floats:
+    ahead: Floats = state.level + horizon.trends * state.trend
     return ahead

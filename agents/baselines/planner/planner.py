@@ -1,5 +1,7 @@
 """The analytical planner for n gateways at once: from scraped rows to the replicas they will need.
 
+The gateways may stand at different sites (`places`); each is planned for as if it were alone.
+
 Formula, every tick:
 
     work      = arrivals/s * b                                         (b: `capacity`)
@@ -17,8 +19,8 @@ the forecast together.
 The busiest share is that at which the P95 of time to first token is expected to stay at its limit,
 for the prompts that come just now. What was expected is compared with what is measured, and the
 limit is lowered by as much as the measurements have lain above (`bias`). Not so while replicas are
-still to come, nor while waiting requests are being worked off: that latency is a debt, and to take
-it for a slow cluster would order more and more while the first of them start.
+still to come, nor while waiting requests are being worked off (`pending`): that latency is a debt,
+and to take it for a slow cluster would order more and more while the first of them start.
 
 Regimes: what a snapshot does not say is not guessed. Without an arrival rate, or with arrivals
 whose lengths were never seen, the replicas are left as they are; likewise if nothing arrives and
@@ -31,41 +33,35 @@ repeats the last need.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....envs.schema.fields import FIELD_INDEX, Rows
 from ..look_back import whole_ticks
 from ..site import Site
+from .bias import moved
 from .breaker import threshold_steps
-from .capacity import Capacity, Curves, Floats
+from .capacity import Capacity, Floats
 from .forecast import LEAST_LOAD, expected, see
+from .mix import see_mix
 from .params import PlannerParams
+from .pending import count_lost, is_settled
+from .places import Places, check_alike, known
 from .sizing import Load, cheapest_sizes
-from .state import OUTPUT, P50, P95, PEAK_TICKS, PROMPT, UNKNOWN, Counts, PlannerState
+from .state import OUTPUT, P50, P95, PEAK_TICKS, PROMPT, Counts, PlannerState
 
 MEAN_S: Final = 1800.0
 """Time constant of the mean work that a plan names, seconds: what an hour is like."""
 
-_BIAS_STEP: Final = 0.7
-"""Largest error of the expected latency that counts at once, natural logarithm of a factor."""
-_MOST_BIAS: Final = 1.0
-"""Largest bias either way: a factor of 2.7."""
-_PATIENCE: Final = 2.0
-"""Cold starts after which a replica that has not come is taken for lost."""
 _LEAST_SHARE: Final = 0.05
 """Least busy share that a replica is taken to bear, however long its prompts are."""
 _MOST_SEEN: Final = 1e12
 """Largest number that is believed of a gateway, whatever it counts."""
-_MOST_TOKENS: Final = 1e9
-"""Longest prompt or output that is believed."""
-
-_MIX_FIELDS: Final = ("prompt_tokens_p50", "prompt_tokens_p95")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +85,32 @@ class Plan:
 
 
 class Planner:
-    """Plans for n gateways of one site."""
+    """Plans for n gateways.
 
-    def __init__(self, site: Site, params: PlannerParams, n: int = 1) -> None:
+    `places`, `(n,)`: where each stands, as an index of the sites; all at the first at first.
+    """
+
+    def __init__(self, sites: Sequence[Site], params: PlannerParams, n: int = 1) -> None:
         """Starts with nothing seen.
 
         Args:
-            site: Of all gateways.
+            sites: Where gateways stand: one or more, of one rhythm and one promise.
             params: How careful it is.
             n: Gateways.
 
         Raises:
+            ValueError: No site, or two that differ in what must be alike.
             SiteError: What a replica can do is not known.
         """
-        replica = site.known_replica("planner")
-        self.site, self.params = site, params
-        self.capacity = Capacity(replica, site.slo.latency_limit_s, params.arrival_scv)
-        limits = site.limits
-        self._sizes = np.arange(limits.clip(params.floor_replicas), limits.max_replicas + 1)
-        # What is seen lies half a window back.
-        ahead_s = replica.cold_start_s + site.window_s / 2
-        self._window_ticks = whole_ticks(site.window_s, site.tick_s)
-        patience_ticks = whole_ticks(_PATIENCE * replica.cold_start_s, site.tick_s) + 1
-        self.state = PlannerState.start(
-            params.forecast,
-            n,
-            hold_ticks=params.hold_ticks,
-            ahead_ticks=whole_ticks(ahead_s, site.tick_s),
-            window_ticks=self._window_ticks,
-            patience_ticks=max(patience_ticks, self._window_ticks),
-        )
+        check_alike(sites)
+        self.sites, self.params = tuple(sites), params
+        self._by_site = Places.of(sites, params)
+        replicas = [site.known_replica("planner") for site in sites]
+        self.slo, self._window_s, tick_s = sites[0].slo, sites[0].window_s, sites[0].tick_s
+        self.capacity = Capacity(replicas, self.slo.latency_limit_s, params.arrival_scv)
+        self._window_ticks = whole_ticks(self._window_s, tick_s)
+        self._mean_share = -math.expm1(-tick_s / MEAN_S)
+        self._begin(np.zeros(n, np.int64))
 
     def see(self, rows: Rows) -> Plan:
         """Takes in the newest snapshots and says what to ask for.
@@ -126,26 +118,29 @@ class Planner:
         Args:
             rows: Scraped rows `(n, F)`; NaN: missing.
         """
-        state, params = self.state, self.params
+        state, params, here = self.state, self.params, self._by_site.at(self.places)
         rows = np.where(rows <= _MOST_SEEN, rows, np.nan)
         rate, waiting = _column(rows, "request_rate_rps"), _column(rows, "waiting")
-        self._see_mix(rows)
+        see_mix(state.mix, rows, self._window_s, params.mix_weight)
         prompt, output = state.mix[:, PROMPT], state.mix[:, OUTPUT]
-        prefill_s = prompt * self.capacity.prefill_token_s
-        decode_s = output * self.capacity.output_token_s(prompt, output)
+        prefill_s = prompt * self.capacity.prefill_token_s(self.places)
+        decode_s = output * self.capacity.output_token_s(self.places, prompt, output)
         busy_s = prefill_s + decode_s
         is_idle = (rate == 0) & ~(_column(rows, "running") > 0)
         rate = np.where(((prompt > 0) & (rate > 0)) | is_idle, rate, np.nan)
         work = rate * busy_s
         backlog = np.where(np.isnan(waiting), 0.0, waiting) * busy_s
         catch_up = np.minimum(backlog / params.catch_up_s, params.catch_up_share * work)
-        see(state.forecast, work + catch_up, params.forecast)
+        see(state.forecast, work + catch_up, params.forecast, here.horizon)
         state.peak[:] = np.fmax(state.peak * params.peak_kept, work)
-        curves = self._curves(busy_s)
-        requested = self._requested(rows)
-        lost = self._lost(rows, requested)
-        self._see_latency(rows, work, curves, self._is_settled(rows, backlog, lost))
-        need = self._needs(rows, requested, lost, work, curves)
+        requested, ready = self._requested(rows), _column(rows, "replicas_ready")
+        serving = ready - _column(rows, "replicas_ejected")
+        lost = count_lost(state, requested - ready, here.patience_ticks)
+        is_behind = backlog > serving * self.slo.latency_limit_s
+        settled = is_settled(state, backlog, is_behind, lost, here.patience_ticks)
+        latency_s = np.where(settled, _column(rows, "ttft_p95_s"), np.nan)
+        borne = self._borne(busy_s, work, serving, latency_s)
+        need = np.where(np.isnan(work), requested, self._needs(rows, borne, lost, here))
         replicas = self._held(rows, requested, need, work)
         self._remember(work)
         state.ticks += 1
@@ -159,113 +154,109 @@ class Planner:
             threshold_steps=threshold_steps(rows, params.breaker),
         )
 
+    def fresh(self, places: Counts) -> Planner:
+        """A planner of the same sites and parameters, that has seen nothing.
+
+        Args:
+            places: Where its gateways stand, `(k,)`.
+
+        Raises:
+            ValueError: A place is none of the sites: it names it.
+        """
+        other = copy.copy(self)
+        other._begin(known(places, self.sites))
+        return other
+
+    def saved(self) -> dict[str, Any]:
+        """What it remembers, as JSON content; where there is a choice, with who stands where."""
+        saved = self.state.saved()
+        return saved | {"places": self.places.tolist()} if len(self.sites) > 1 else saved
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Takes over what another one of as many gateways and of the same sites remembered.
+
+        Raises:
+            ValueError: A place is none of the sites.
+        """
+        if len(self.sites) > 1:
+            self.places[:] = known(np.array(saved["places"], np.int64), self.sites)
+        self.state.restore(saved)
+
     def copy_rows(self, sources: Counts, targets: Counts, origin: Planner | None = None) -> None:
-        """Makes gateway `targets[k]` what gateway `sources[k]` is, `(k,)` each.
+        """Makes gateway `targets[k]` what gateway `sources[k]` is, place and all, `(k,)` each.
 
         Args:
             sources: Which gateways are copied.
             targets: Over which they are laid.
-            origin: Whose gateways the sources are, of the same site and parameters; `None`: these.
+            origin: Whose gateways the sources are, of the same sites and parameters; `None`: these.
         """
-        self.state.copy_rows(sources, targets, self.state if origin is None else origin.state)
+        there = self if origin is None else origin
+        self.places[targets] = there.places[sources]
+        self.state.copy_rows(sources, targets, there.state)
 
-    def _see_mix(self, rows: Rows) -> None:
-        """Takes in prompt and output lengths where the window shows enough requests for all."""
-        mix, samples = self.state.mix, _column(rows, "samples")
-        first_tokens_per_s = np.where(samples > 0, samples, np.nan) / self.site.window_s
-        with np.errstate(over="ignore"):  # next to no sample
-            newest = np.stack(
-                [
-                    *(_column(rows, name) for name in _MIX_FIELDS),
-                    _column(rows, "prompt_token_rate_tps") / first_tokens_per_s,
-                    _column(rows, "output_token_rate_tps") / first_tokens_per_s,
-                ],
-                axis=-1,
-            )
-        newest = np.where(newest <= _MOST_TOKENS, newest, np.nan)
-        is_known = np.all(newest > 0, axis=1)  # NaN is not above 0
-        weight = np.where(mix[:, PROMPT] > 0, self.params.mix_weight, 1.0)[:, None]
-        mix[:] = np.where(is_known[:, None], mix + weight * (newest - mix), mix)
+    def _begin(self, places: Counts) -> None:
+        """Forgets all, of gateways at `places`."""
+        self.places, by_site = places.copy(), self._by_site
+        self.state = PlannerState.start(
+            self.params.forecast,
+            hold_ticks=self.params.hold_ticks,
+            window_ticks=self._window_ticks,
+            longest_ahead_ticks=int(by_site.horizon.ticks.max()),
+            longest_patience_ticks=int(by_site.patience_ticks.max()),
+            patience_ticks=by_site.patience_ticks[places],
+        )
 
-    def _curves(self, busy_s: Floats) -> dict[int, Curves]:
-        """By gateway, of those that ever had a request."""
-        rows = np.flatnonzero(busy_s > 0)
-        mix = self.state.mix[rows]
-        of = self.capacity.curves(mix[:, P50], mix[:, P95], busy_s[rows])
-        return dict(zip(rows.tolist(), of, strict=True))
+    def _borne(self, busy_s: Floats, work: Floats, serving: Floats, latency_s: Floats) -> Floats:
+        """Compares the measured P95 with what the busy share lets expect, and says what follows.
 
-    def _lost(self, rows: Rows, requested: Counts) -> Counts:
-        """`(n,)`: replicas that were absent at every tick for as long as one is waited for."""
-        state = self.state
-        absent = requested - _column(rows, "replicas_ready")
-        newest = np.where(np.isnan(absent), UNKNOWN, np.maximum(absent, 0.0)).astype(np.int64)
-        state.absent[np.arange(len(rows)), state.ticks % state.absent.shape[1]] = newest
-        lost: Counts = np.maximum(state.absent.min(axis=1), 0)
-        return lost
+        Args:
+            busy_s: b, `(n,)`; 0 of who never had a request.
+            work: Arriving work, `(n,)`.
+            serving: Replicas that take requests, `(n,)`.
+            latency_s: Measured P95, `(n,)`; NaN where it says nothing.
 
-    def _is_settled(self, rows: Rows, backlog: Floats, lost: Counts) -> NDArray[np.bool_]:
-        """Where for a whole window nobody was still to come and no debt was being worked off.
-
-        A backlog that grows with all replicas there is no debt: they are slower than expected.
+        Returns:
+            Work that a replica bears, `(n,)`; infinite for who never had a request.
         """
-        state, gateways = self.state, np.arange(len(rows))
-        is_behind = backlog > _serving(rows) * self.site.slo.latency_limit_s
-        state.behind[gateways, state.ticks % self._window_ticks] = is_behind
-        places = state.ticks[:, None] - np.arange(self._window_ticks)
-        absent = state.absent[gateways[:, None], places % state.absent.shape[1]]
-        grows = backlog > state.backlog
-        state.backlog[:] = backlog
-        is_complete = np.all(absent == lost[:, None], axis=1)
-        is_settled: NDArray[np.bool_] = is_complete & (grows | ~np.any(state.behind, axis=1))
-        return is_settled
+        bias, met = self.state.bias, np.flatnonzero(busy_s > 0)
+        mix = self.state.mix[met]
+        curves = self.capacity.curves(self.places[met], mix[:, P50], mix[:, P95], busy_s[met])
+        told = np.flatnonzero(((latency_s > 0) & (serving > 0) & (work > 0))[met])
+        if len(told):
+            which, share = met[told], np.zeros(len(met))
+            with np.errstate(over="ignore"):  # next to no replica
+                share[told] = work[which] / serving[which]
+            late = latency_s[which] / self.slo.latency_limit_s
+            # One by one: numpy's logarithm may end in another bit.
+            measured = np.array([math.log(x) for x in late.tolist()])
+            expects = curves.log_latency(share)[told]
+            bias[which] = moved(bias[which], measured, expects, self.params.bias_weight)
+        borne = np.full(len(work), np.inf)
+        shares = np.maximum(curves.busiest_share(-bias[met]), _LEAST_SHARE)
+        borne[met] = shares * self.params.headroom
+        return borne
 
-    def _see_latency(
-        self,
-        rows: Rows,
-        work: Floats,
-        curves: Mapping[int, Curves],
-        is_settled: NDArray[np.bool_],
-    ) -> None:
-        """Compares the measured P95 with what the busy share lets expect."""
-        latency_s, serving = _column(rows, "ttft_p95_s"), _serving(rows)
-        which = np.flatnonzero((latency_s > 0) & (serving > 0) & (work > 0) & is_settled)
-        if not len(which):
-            return
-        late = latency_s[which] / self.site.slo.latency_limit_s
-        seen = zip(*(a.tolist() for a in (which, late, work[which], serving[which])), strict=True)
-        found = [math.log(x) - curves[i].log_latency(w / n) for i, x, w, n in seen]
-        before = self.state.bias[which]
-        error = np.array(found) - before
-        weight = self.params.bias_weight * np.where(error > 0, 1.0, 0.5)
-        moved = before + weight * np.minimum(np.maximum(error, -_BIAS_STEP), _BIAS_STEP)
-        self.state.bias[which] = np.minimum(np.maximum(moved, -_MOST_BIAS), _MOST_BIAS)
+    def _needs(self, rows: Rows, borne: Floats, lost: Counts, here: Places) -> Counts:
+        """`(n,)`: replicas that bear the loads.
 
-    def _needs(
-        self,
-        rows: Rows,
-        requested: Counts,
-        lost: Counts,
-        work: Floats,
-        curves: Mapping[int, Curves],
-    ) -> Counts:
-        """`(n,)`: replicas that bear the loads; those asked for where the load is not known."""
-        params = self.params
-        borne = np.full(len(rows), np.inf)  # by who never had a request: anything
-        bias = self.state.bias.tolist()
-        for i, of in curves.items():
-            borne[i] = max(of.busiest_share(-bias[i]), _LEAST_SHARE) * params.headroom
-        loads = self._loads()
-        need = cheapest_sizes(loads, borne, self._sizes, params.violation_weight)
+        Args:
+            rows: Scraped rows `(n, F)`.
+            borne: Work that a replica bears, `(n,)`.
+            lost: Replicas that will not come, `(n,)`.
+            here: Where the gateways stand.
+        """
+        params, loads = self.params, self._loads(here)
+        need = cheapest_sizes(loads, borne, here.least, here.most, params.violation_weight)
         need += np.rint(params.reserve * np.minimum(np.exp(loads[0].log), 1.0)).astype(np.int64)
         ejected = np.round(_column(rows, "replicas_ejected"))
         need += np.where(np.isfinite(borne) & ~np.isnan(ejected), ejected, 0.0).astype(np.int64)
-        need += lost
-        return np.where(np.isnan(work), requested, np.minimum(need, self._sizes[-1]))
+        most: Counts = np.minimum(need + lost, here.most)
+        return most
 
-    def _loads(self) -> list[Load]:
+    def _loads(self, here: Places) -> list[Load]:
         """What is to be borne, the load now first."""
         state, params = self.state, self.params
-        now, later = expected(state.forecast, params.forecast)
+        now, later = expected(state.forecast, here.horizon)
         peak = np.log(np.maximum(params.peak_share * state.peak, LEAST_LOAD))
         error = params.capacity_error
         return [
@@ -297,14 +288,9 @@ class Planner:
         """Takes in the newest work for the peak and the mean that a plan names."""
         state, is_known = self.state, ~np.isnan(work)
         state.recent[np.arange(len(work)), state.ticks % PEAK_TICKS] = work
-        share = -math.expm1(-self.site.tick_s / MEAN_S)
-        weight = np.maximum(share, 1 / np.maximum(state.forecast.ticks, 1))  # at first a plain mean
+        plain = 1 / np.maximum(state.forecast.ticks, 1)  # at first, of all that was seen
+        weight = np.maximum(self._mean_share, plain)
         state.mean[:] = np.where(is_known, state.mean + weight * (work - state.mean), state.mean)
-
-
-def _serving(rows: Rows) -> Floats:
-    """`(n,)`: replicas that take requests."""
-    return _column(rows, "replicas_ready") - _column(rows, "replicas_ejected")
 
 
 def _column(rows: Rows, name: str) -> Floats:

@@ -56,26 +56,32 @@ def late_share(spreads: Floats) -> Floats:
 
 
 def cheapest_sizes(
-    loads: Sequence[Load], borne: Floats, sizes: NDArray[np.int64], violation_weight: float
+    loads: Sequence[Load],
+    borne: Floats,
+    least: NDArray[np.int64],
+    most: NDArray[np.int64],
+    violation_weight: float,
 ) -> NDArray[np.int64]:
     """The size that costs least, `(n,)`.
 
     Args:
         loads: What is to be borne, one or more.
         borne: Work that a replica bears, `(n,)`; infinite where any load is borne.
-        sizes: Numbers of replicas allowed, rising, each at least 1.
+        least: Fewest replicas allowed, `(n,)`, at least 1.
+        most: Most replicas allowed, `(n,)`, no fewer.
         violation_weight: Price of a violating tick, as a multiple of the documented one.
     """
+    sizes = np.arange(1, most.max(initial=1) + 1)
     capacity_log = np.log(borne[:, None] * sizes)
-    late, bears = np.zeros(capacity_log.shape), np.ones(capacity_log.shape, bool)
+    can_be = (sizes >= least[:, None]) & (sizes <= most[:, None])
+    nearest = np.full(capacity_log.shape, _MOST_SPREADS)
     for load in loads:
         margin = capacity_log - load.log[:, None]
-        spread = np.broadcast_to(load.spread, load.log.shape)[:, None]
-        spreads = np.clip(margin / spread, -_MOST_SPREADS, _MOST_SPREADS)
-        late = np.maximum(late, late_share(spreads))
-        bears &= margin >= 0
+        can_be &= margin >= 0
+        nearest = np.minimum(nearest, margin / np.asarray(load.spread)[..., None])
+    late = late_share(np.maximum(nearest, -_MOST_SPREADS))  # highest where the margin is least
     reward = default_reward
     cost = reward.replica_price * sizes + violation_weight * reward.violation_penalty * late
-    cheapest = np.where(bears, cost, np.inf).argmin(axis=1)
-    found: NDArray[np.int64] = np.where(bears[:, -1], sizes[cheapest], sizes[-1])
-    return found
+    cost = np.where(can_be, cost, np.inf)
+    cheapest: NDArray[np.int64] = sizes[cost.argmin(axis=1)]
+    return np.where(can_be.any(axis=1), cheapest, most)

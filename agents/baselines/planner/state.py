@@ -16,6 +16,8 @@ P50, P95, PROMPT, OUTPUT = range(4)
 """Columns of `PlannerState.mix`."""
 UNKNOWN: Final = -1
 """Of a count."""
+_BEYOND: Final = np.iinfo(np.int64).max
+"""Fills slots beyond a gateway's own ring: no minimum is larger."""
 PEAK_TICKS: Final = 30
 """Ticks of which a plan names the highest work: seven minutes at 15 s, a few cold starts."""
 
@@ -38,7 +40,8 @@ class PlannerState:
     needs: Counts
     """`(n, hold + 1)`: ring of the last needs."""
     absent: Counts
-    """`(n, patience)`: ring of the replicas asked for and not ready; `UNKNOWN` where not known."""
+    """`(n, longest patience)`: rings of the replicas asked for and not ready, each as long as its
+    gateway is patient; `UNKNOWN` where not known, and beyond a ring's end no number of replicas."""
     behind: Counts
     """`(n, window)`: ring of 1 where more waits than can be taken in at once, else 0."""
     backlog: Floats
@@ -50,32 +53,35 @@ class PlannerState:
     def start(
         cls,
         forecast: ForecastParams,
-        n: int,
         *,
         hold_ticks: int,
-        ahead_ticks: int,
         window_ticks: int,
-        patience_ticks: int,
+        longest_ahead_ticks: int,
+        longest_patience_ticks: int,
+        patience_ticks: Counts,
     ) -> PlannerState:
         """Gateways of which nothing has been seen.
 
         Args:
             forecast: Smoothing.
-            n: Gateways.
             hold_ticks: Ticks for which a need is kept up.
-            ahead_ticks: How far ahead is looked, 1 or more.
             window_ticks: Ticks that a snapshot's window spans.
-            patience_ticks: Ticks after which a replica that has not come is lost; no fewer.
+            longest_ahead_ticks: How far ahead is looked for any gateway, 1 or more.
+            longest_patience_ticks: The longest patience there can be.
+            patience_ticks: Ticks after which a replica that has not come is lost, `(n,)`; no fewer
+                than a window's.
         """
+        n = len(patience_ticks)
+        is_slot = np.arange(longest_patience_ticks) < patience_ticks[:, None]
         return cls(
-            forecast=ForecastState.start(forecast, n, ahead_ticks),
+            forecast=ForecastState.start(forecast, n, longest_ahead_ticks),
             mix=np.zeros((n, 4)),
             bias=np.zeros(n),
             peak=np.zeros(n),
             recent=np.full((n, PEAK_TICKS), np.nan),
             mean=np.zeros(n),
             needs=np.zeros((n, hold_ticks + 1), np.int64),
-            absent=np.full((n, patience_ticks), UNKNOWN),
+            absent=np.where(is_slot, UNKNOWN, _BEYOND),
             behind=np.zeros((n, window_ticks), np.int64),
             backlog=np.zeros(n),
             ticks=np.zeros(n, np.int64),

@@ -38,7 +38,7 @@ def gateway(plan: RehearsalPlan) -> GatewayBatch:
         1,
         reward_fn=default_reward,
         observation=manifest.observation_spec,
-        advisor=site_advisor(plan.trial.site, 1, manifest.advisor),
+        advisor=site_advisor([plan.trial.site], 1, manifest.advisor),
         split=plan.trial.split,
         episode_ticks=plan.trial.ticks,
         requests=plan.trial.requests,

@@ -13,6 +13,8 @@ from gatepilot.agents.baselines.site import Site
 from gatepilot.envs.schema.snapshot import MetricsSnapshot
 
 LOGS = np.log(LATENCIES)
+HERE = np.array([0])
+"""The only site."""
 
 
 def plain_late_share(spreads: float) -> float:
@@ -50,15 +52,15 @@ class PlainPlanner:
     def see(self, at: MetricsSnapshot) -> PlainPlan:
         params, site = self.params, self.site
         capacity = Capacity(
-            site.known_replica("test"), site.slo.latency_limit_s, params.arrival_scv
+            [site.known_replica("test")], site.slo.latency_limit_s, params.arrival_scv
         )
         self._see_mix(at)
         prefill_s = decode_s = 0.0
         if self.mix:
             _, _, prompt, output = self.mix
-            prefill_s = prompt * capacity.prefill_token_s
+            prefill_s = prompt * float(capacity.prefill_token_s(HERE)[0])
             decode_s = output * float(
-                capacity.output_token_s(np.array([prompt]), np.array([output]))[0]
+                capacity.output_token_s(HERE, np.array([prompt]), np.array([output]))[0]
             )
         busy_s = prefill_s + decode_s
         rate = at.request_rate_rps
@@ -142,8 +144,9 @@ class PlainPlanner:
 
     def _curves(self, capacity: Capacity, busy_s: float) -> tuple[np.ndarray, np.ndarray]:
         assert self.mix is not None
-        (curves,) = capacity.curves(*np.array([[self.mix[0]], [self.mix[1]], [busy_s]]))
-        return np.array(curves.expected), np.array(curves.allowed)
+        mix = np.array([[self.mix[0]], [self.mix[1]], [busy_s]])
+        curves = capacity.curves(HERE, *mix)
+        return curves.expected[0], curves.allowed[0]
 
     def _see_latency(self, latency_s: float, expected: float) -> None:
         error = math.log(latency_s / self.site.slo.latency_limit_s) - expected - self.bias

@@ -55,7 +55,7 @@ def by_name(advice: Advice, row: int = 0) -> dict[str, float]:
 
 def test_it_says_what_the_planner_sees_and_wants() -> None:
     params = replace(PARAMS, peak_share=0.0, hold_ticks=8)
-    advisor, planner = PlannerAdvisor(SITE, params), Planner(SITE, params)
+    advisor, planner = PlannerAdvisor([SITE], params), Planner([SITE], params)
     for tick in range(11):
         rate = 60.0 if tick < 5 else 5.0
         at = snapshot(
@@ -80,7 +80,7 @@ def test_it_says_what_the_planner_sees_and_wants() -> None:
 
 
 def test_what_the_planner_does_not_know_is_unknown_and_it_wants_what_there_is() -> None:
-    told = by_name(PlannerAdvisor(SITE, PARAMS).advise(rows_of(snapshot(request_rate_rps=None))))
+    told = by_name(PlannerAdvisor([SITE], PARAMS).advise(rows_of(snapshot(request_rate_rps=None))))
     unknown = {entry.name for entry in ADVICE_ENTRIES if entry.nullable}
     assert {name for name, value in told.items() if math.isnan(value)} == unknown
     assert (told["replicas_wanted"], told["replicas_gap"]) == (4.0, 0.0)
@@ -118,7 +118,7 @@ PINNED = {
 
 
 def test_the_advice_of_this_version_is_the_pinned_one() -> None:
-    advisor = PlannerAdvisor(SITE, PINNED_PARAMS, 2)
+    advisor = PlannerAdvisor([SITE], PINNED_PARAMS, 2)
     first, *others = moments(2, 60)
     advice = [advisor.begin(np.arange(2), first), *(advisor.advise(rows) for rows in others)]
     means = np.nanmean(np.stack(advice), axis=(0, 1))
@@ -130,8 +130,8 @@ def test_the_advice_of_this_version_is_the_pinned_one() -> None:
 
 
 def test_gateways_that_begin_anew_leave_the_others_alone() -> None:
-    together = PlannerAdvisor(SITE, PARAMS, 3)
-    alone = [PlannerAdvisor(SITE, PARAMS) for _ in range(3)]
+    together = PlannerAdvisor([SITE], PARAMS, 3)
+    alone = [PlannerAdvisor([SITE], PARAMS) for _ in range(3)]
     for tick, rows in enumerate(moments(3, 50)):
         which = np.arange(3) if tick == 0 else np.array([2, 0]) if tick == 23 else np.array([], int)
         advice = np.full((3, len(ADVICE_ENTRIES)), np.nan)
@@ -142,7 +142,7 @@ def test_gateways_that_begin_anew_leave_the_others_alone() -> None:
             if tick > 0:
                 np.testing.assert_array_equal(one.advise(own)[0], advice[i])
             if i in which:
-                alone[i] = PlannerAdvisor(SITE, PARAMS)
+                alone[i] = PlannerAdvisor([SITE], PARAMS)
         if len(which):
             begun = together.begin(which, rows[which])
             for k, i in enumerate(which.tolist()):
@@ -151,7 +151,7 @@ def test_gateways_that_begin_anew_leave_the_others_alone() -> None:
 
 
 def test_what_is_copied_or_written_down_goes_on_alike() -> None:
-    one, other, third = (PlannerAdvisor(SITE, PARAMS, 3) for _ in range(3))
+    one, other, third = (PlannerAdvisor([SITE], PARAMS, 3) for _ in range(3))
     first, *rest = moments(3, 40)
     for advisor in (one, other, third):
         advisor.begin(np.arange(3), first)
@@ -169,14 +169,14 @@ def test_what_is_copied_or_written_down_goes_on_alike() -> None:
 @pytest.mark.parametrize(
     "origin",
     [
-        PlannerAdvisor(SITE, PlannerParams(reserve=3), 2),
-        PlannerAdvisor(replace(SITE, limits=Limits(1, 9)), PARAMS, 2),
-        PlannerAdvisor(replace(SITE, slo=Slo(latency_limit_s=2.0)), PARAMS, 2),
+        PlannerAdvisor([SITE], PlannerParams(reserve=3), 2),
+        PlannerAdvisor([replace(SITE, limits=Limits(1, 9))], PARAMS, 2),
+        PlannerAdvisor([replace(SITE, slo=Slo(latency_limit_s=2.0))], PARAMS, 2),
     ],
 )
 def test_nothing_is_copied_from_another_advisor_or_place(origin: PlannerAdvisor) -> None:
     with pytest.raises(ValueError, match="origin: another advisor"):
-        PlannerAdvisor(SITE, PARAMS, 2).copy_rows(np.array([0]), np.array([1]), origin)
+        PlannerAdvisor([SITE], PARAMS, 2).copy_rows(np.array([0]), np.array([1]), origin)
 
 
 # --- identity -----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def recorded(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def test_an_identity_leads_back_to_its_parameters() -> None:
     assert identified(recorded()) == CAREFUL
-    assert PlannerAdvisor(SITE, CAREFUL).identity == advisor_identity(CAREFUL) == recorded()
+    assert PlannerAdvisor([SITE], CAREFUL).identity == advisor_identity(CAREFUL) == recorded()
     assert recorded() != advisor_identity(PARAMS)
 
 
@@ -200,9 +200,9 @@ def test_the_place_is_no_part_of_it_and_the_promise_is() -> None:
     elsewhere = Site(
         Limits(2, 99), 5.0, 30.0, replica=replace(SITE.known_replica(""), max_num_seqs=9)
     )
-    assert PlannerAdvisor(elsewhere, PARAMS).identity == PlannerAdvisor(SITE, PARAMS).identity
+    assert PlannerAdvisor([elsewhere], PARAMS).identity == PlannerAdvisor([SITE], PARAMS).identity
     stricter = replace(SITE, slo=Slo(latency_limit_s=0.2))
-    assert PlannerAdvisor(stricter, PARAMS).identity != PlannerAdvisor(SITE, PARAMS).identity
+    assert PlannerAdvisor([stricter], PARAMS).identity != PlannerAdvisor([SITE], PARAMS).identity
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_an_advisor_that_this_code_does_not_have_is_refused(
 
 
 def test_without_parameters_nobody_advises_and_without_a_replica_nobody_can() -> None:
-    assert site_advisor(SITE, 2, None) is None
+    assert site_advisor([SITE], 2, None) is None
     assert advisor_identity(None) is None
     with pytest.raises(SiteError, match="needs to know what a replica can do"):
-        site_advisor(Site(Limits(1, 4)), 2, PARAMS)
+        site_advisor([Site(Limits(1, 4))], 2, PARAMS)

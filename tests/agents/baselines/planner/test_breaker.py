@@ -29,7 +29,7 @@ def test_one_that_fails_alone_is_told_from_all_that_fail_alike() -> None:
 
 def test_a_threshold_that_nothing_is_known_about_stays() -> None:
     params = replace(PlannerParams(), breaker=PARAMS)
-    controller = PlannerController(Planner(SITE, params))
+    controller = PlannerController(Planner([SITE], params))
     looks = [snapshot(replica_error_spread=spread) for spread in (0.5, None, 0.0)]
     set_to = [controller.decide(look, GatewaySettings(4, 7)) for look in looks]
     assert [settings.threshold_steps for settings in set_to] == [3, 7, 12]

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from gatepilot.agents.baselines.planner.forecast import (
     ForecastParams,
     ForecastState,
+    Horizon,
     expected,
     see,
 )
@@ -18,8 +20,15 @@ FLOOR = 0.02
 def fed(params: ForecastParams, loads: list[float], ahead: int = 4) -> ForecastState:
     state = ForecastState.start(params, 1, ahead)
     for load in loads:
-        see(state, np.array([load]), params)
+        see(state, np.array([load]), params, Horizon.of(params, [ahead]))
     return state
+
+
+def forecast(
+    params: ForecastParams, state: ForecastState, ahead: int = 4
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    now, later = expected(state, Horizon.of(params, [ahead]))
+    return np.exp(now), np.exp(later)
 
 
 def test_two_loads_by_hand() -> None:
@@ -29,29 +38,30 @@ def test_two_loads_by_hand() -> None:
     level, trend = 0.5 * np.log(2), 0.125 * np.log(2)
     assert state.level[0] == pytest.approx(level)
     assert state.trend[0] == pytest.approx(trend)
-    now, later = np.exp(expected(state, params))
+    now, later = forecast(params, state)
     assert now[0] == pytest.approx(np.exp(level) - FLOOR)
     assert later[0] == pytest.approx(np.exp(level + 4 * trend) - FLOOR)
 
 
 def test_a_steady_load_stays_what_it_is_and_a_falling_one_will_be_less() -> None:
     params = ForecastParams(trend_weight=0.3)
-    now, later = np.exp(expected(fed(params, [3.0] * 50), params))
+    now, later = forecast(params, fed(params, [3.0] * 50))
     assert [now[0], later[0]] == pytest.approx([3.0, 3.0])
-    now, later = np.exp(expected(fed(params, [10.0, 8.0, 6.0, 4.0, 2.0]), params))
+    now, later = forecast(params, fed(params, [10.0, 8.0, 6.0, 4.0, 2.0]))
     assert later[0] < now[0]
 
 
 def test_no_load_has_a_logarithm_too() -> None:
     params = ForecastParams()
-    assert np.exp(expected(fed(params, [0.0] * 9), params)) == pytest.approx(1e-6)
+    now, later = forecast(params, fed(params, [0.0] * 9))
+    assert [now[0], later[0]] == pytest.approx([1e-6, 1e-6])
 
 
 def test_growth_by_a_constant_factor_is_seen_ahead() -> None:
     params = ForecastParams(level_weight=1.0, trend_weight=1.0, damping=1.0, error_prior=0.0)
     loads = [1.1**k - FLOOR for k in range(20)]
     state = fed(params, loads)
-    assert np.exp(expected(state, params)[1][0]) == pytest.approx(1.1**23 - FLOOR)
+    assert forecast(params, state)[1][0] == pytest.approx(1.1**23 - FLOOR)
     assert state.error_sq[0] < 0.02  # four ticks of it were forecast before the trend was known
 
 

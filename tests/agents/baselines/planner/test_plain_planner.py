@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepilot.agents.baselines.planner.capacity import Capacity, Curves
 from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.baselines.planner.planner import Plan, Planner
 from gatepilot.agents.baselines.site import ReplicaSpec, Site
@@ -93,7 +90,7 @@ def test_any_history_leads_where_the_plain_planner_goes(
         errors=errors,
         floor_replicas=floor_replicas,
     )
-    planner, plain = Planner(SITE, params), PlainPlanner(SITE, params)
+    planner, plain = Planner([SITE], params), PlainPlanner(SITE, params)
     for at in seen:
         plan, expected = planner.see(rows_of(at)), plain.see(at)
         assert (plan.replicas[0], plan.need[0]) == (expected.replicas, expected.need)
@@ -105,36 +102,15 @@ def test_any_history_leads_where_the_plain_planner_goes(
                 assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12), name
 
 
-def test_curves_are_read_as_numpy_reads_them_to_the_bit() -> None:
-    rng, logs = np.random.default_rng(0), np.log(np.geomspace(0.05, 10.0, 64))
-    for _ in range(50):
-        shares = np.sort(rng.uniform(-3, 1, 64)).tolist()
-        curves = Curves(shares, shares)
-        for x in [*rng.uniform(-5, 3, 50).tolist(), *shares, *logs.tolist()]:
-            assert curves.log_latency(x) == np.interp(x, shares, logs)
-            assert curves.busiest_share(x) == np.interp(x, logs, shares)
-
-
-def test_equal_replicas_share_their_curves_and_copies_take_none_along() -> None:
-    one, other = (Capacity(REPLICA, 0.8, 1.0) for _ in range(2))
-    mix = np.array([[811.0, 811.0], [2511.0, 3000.0], [0.1, 0.1]])
-    first, second = one.curves(*mix)
-    assert [first is found for found in other.curves(*mix)] == [True, False]
-    assert Capacity(REPLICA, 0.7, 1.0).curves(*mix)[1] is not second
-    for copied in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):  # noqa: S301  # our own
-        assert copied.curves(*mix)[1] is second
-    assert len(pickle.dumps(one)) < 2000
-
-
 def test_replicas_that_never_come_are_made_up_for_once() -> None:
     """Two of six never come: two more are needed."""
-    planner, plain = Planner(SITE, PlannerParams()), PlainPlanner(SITE, PlannerParams())
+    planner, plain = Planner([SITE], PlannerParams()), PlainPlanner(SITE, PlannerParams())
     needs = []
     for _ in range(20):
         at = snapshot(replicas_requested=6.0, replicas_ready=4.0)
         needs.append(int(planner.see(rows_of(at)).need[0]))
         assert needs[-1] == plain.see(at).need
-    calm = plans(Planner(SITE, PlannerParams()), [20.0] * 20)[-1].need[0]
+    calm = plans(Planner([SITE], PlannerParams()), [20.0] * 20)[-1].need[0]
     assert needs[-1] == calm + 2
 
 
@@ -146,20 +122,20 @@ def plans(planner: Planner, rates: list[float | None]) -> list[Plan]:
 
 
 def test_the_peak_is_that_of_thirty_ticks_and_what_is_not_known_is_not_0() -> None:
-    unit = plans(Planner(SITE, PlannerParams()), [1.0])[0].work_peak[0]
-    found = plans(Planner(SITE, PlannerParams()), [None, 30.0, *[10.0] * 29, 10.0, 20.0])
+    unit = plans(Planner([SITE], PlannerParams()), [1.0])[0].work_peak[0]
+    found = plans(Planner([SITE], PlannerParams()), [None, 30.0, *[10.0] * 29, 10.0, 20.0])
     peaks = [plan.work_peak[0] / unit for plan in found]
     assert math.isnan(peaks[0])
     assert peaks[1:31] == pytest.approx([30.0] * 30)
     assert peaks[31:] == pytest.approx([10.0, 20.0])
-    gap = plans(Planner(SITE, PlannerParams()), [5.0, *[None] * 30])
+    gap = plans(Planner([SITE], PlannerParams()), [5.0, *[None] * 30])
     assert gap[-2].work_peak[0] / unit == pytest.approx(5.0)
     assert math.isnan(gap[-1].work_peak[0])
 
 
 def test_the_mean_is_plain_at_first_and_of_half_an_hour_later() -> None:
-    planner = Planner(SITE, PlannerParams())
-    unit = plans(Planner(SITE, PlannerParams()), [1.0])[0].work_mean[0]
+    planner = Planner([SITE], PlannerParams())
+    unit = plans(Planner([SITE], PlannerParams()), [1.0])[0].work_mean[0]
     found = plans(planner, [None, 10.0, 20.0, 30.0, None])
     means = [plan.work_mean[0] / unit for plan in found]
     assert math.isnan(means[0])
@@ -190,7 +166,7 @@ def same(plan: Plan, other: Plan, ours: Any = ..., theirs: Any = ...) -> None:  
 
 
 def test_what_is_written_down_is_json_and_goes_on_to_the_bit() -> None:
-    planner, other = Planner(SITE, PlannerParams(), 3), Planner(SITE, PlannerParams(), 3)
+    planner, other = Planner([SITE], PlannerParams(), 3), Planner([SITE], PlannerParams(), 3)
     walk(planner, 17)
     text = json.dumps(planner.state.saved(), allow_nan=False)
     other.state.restore(json.loads(text))
@@ -200,7 +176,7 @@ def test_what_is_written_down_is_json_and_goes_on_to_the_bit() -> None:
 
 
 def test_a_gateway_that_is_copied_goes_on_as_its_source() -> None:
-    planner, there = Planner(SITE, PlannerParams(), 4), Planner(SITE, PlannerParams(), 2)
+    planner, there = Planner([SITE], PlannerParams(), 4), Planner([SITE], PlannerParams(), 2)
     walk(planner, 50)
     walk(there, 20, 3)
     planner.copy_rows(np.array([0, 0]), np.array([1, 2]))
@@ -216,7 +192,7 @@ def test_a_gateway_that_is_copied_goes_on_as_its_source() -> None:
 
 
 def test_a_row_of_nothing_changes_nothing_but_the_time() -> None:
-    planner = Planner(SITE, PlannerParams(hold_ticks=3))
+    planner = Planner([SITE], PlannerParams(hold_ticks=3))
     before = plans(planner, [40.0] * 5)[-1]
     blind = planner.see(np.full((1, len(FIELDS)), np.nan))
     assert blind.need[0] == before.need[0]
@@ -232,9 +208,9 @@ def test_a_row_of_nothing_changes_nothing_but_the_time() -> None:
 
 
 def test_a_row_of_nothing_may_come_first() -> None:
-    planner = Planner(SITE, PlannerParams())
+    planner = Planner([SITE], PlannerParams())
     planner.see(np.full((1, len(FIELDS)), np.nan))
-    plan, fresh = (plans(p, [20.0])[0] for p in (planner, Planner(SITE, PlannerParams())))
+    plan, fresh = (plans(p, [20.0])[0] for p in (planner, Planner([SITE], PlannerParams())))
     same(plan, fresh)
 
 
@@ -242,7 +218,7 @@ def test_a_row_of_nothing_may_come_first() -> None:
 @pytest.mark.parametrize("value", [1e12, 1.7e308])
 def test_a_number_that_no_plant_shows_does_no_lasting_harm(name: str, value: float) -> None:
     params = PlannerParams(hold_ticks=2, peak_share=0.0, bias_weight=0.0)
-    planner, calm = Planner(SITE, params), Planner(SITE, params)
+    planner, calm = Planner([SITE], params), Planner([SITE], params)
     plans(planner, [20.0] * 5)
     for _ in range(3):
         plan = planner.see(rows_of(snapshot(**{name: value})))
@@ -253,13 +229,13 @@ def test_a_number_that_no_plant_shows_does_no_lasting_harm(name: str, value: flo
 
 
 def test_next_to_no_replica_is_as_busy_as_can_be() -> None:
-    planner = Planner(SITE, PlannerParams())
+    planner = Planner([SITE], PlannerParams())
     for _ in range(20):
         planner.see(rows_of(snapshot(replicas_ready=5e-324, replicas_requested=0.0)))
     assert np.isfinite(planner.state.bias).all()
 
 
 def test_next_to_no_sample_is_no_length() -> None:
-    planner = Planner(SITE, PlannerParams())
+    planner = Planner([SITE], PlannerParams())
     plan = planner.see(rows_of(snapshot(samples=1e-300)))
     assert math.isnan(plan.prefill_work[0])

@@ -62,7 +62,7 @@ class Loop:
     """A planner whose wishes come true at once."""
 
     def __init__(self, params: PlannerParams = PLAIN, site: Site = SITE, replicas: int = 4) -> None:
-        self.planner = Planner(site, params)
+        self.planner = Planner([site], params)
         self.controller = PlannerController(self.planner)
         self.settings = GatewaySettings(replicas)
 
@@ -74,7 +74,8 @@ class Loop:
 
 def share(params: PlannerParams = PLAIN) -> float:
     mix = np.array([[800.0], [2500.0], [BUSY_S]])
-    return Planner(SITE, params).capacity.curves(*mix)[0].busiest_share(0.0)
+    curves = Planner([SITE], params).capacity.curves(np.array([0]), *mix)
+    return float(curves.busiest_share(np.zeros(1))[0])
 
 
 @pytest.mark.parametrize("rate_rps", [1.0, 10.0, 25.0, 40.0])
@@ -84,7 +85,7 @@ def test_the_size_is_work_over_what_a_replica_bears(rate_rps: float) -> None:
 
 
 def test_work_is_told_apart_into_prompts_and_outputs() -> None:
-    plan = Planner(SITE, PLAIN).see(snapshot(20.0).to_row()[None])
+    plan = Planner([SITE], PLAIN).see(snapshot(20.0).to_row()[None])
     assert plan.prefill_work == pytest.approx([20 * 0.1])
     assert plan.decode_work == pytest.approx([20 * 100 * 8.15e-5])
 
@@ -161,7 +162,7 @@ def test_nothing_shrinks_while_load_may_be_unseen(gap: str) -> None:
 
 def test_it_refuses_a_site_of_which_too_little_is_known() -> None:
     with pytest.raises(SiteError, match="planner needs to know what a replica can do"):
-        Planner(Site(Limits(1, 4)), PLAIN)
+        Planner([Site(Limits(1, 4))], PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -192,10 +193,10 @@ def test_many_gateways_at_once_are_planned_as_each_alone(
     ticks: list[tuple[float | None, float | None, int]], reset_at: int
 ) -> None:
     params = PlannerParams()
-    together, alone, other = (Planner(SITE, params, n) for n in (3, 1, 1))
+    together, alone, other = (Planner([SITE], params, n) for n in (3, 1, 1))
     for k, (rate, latency_s, replicas) in enumerate(ticks):
         if k == reset_at:
-            other = Planner(SITE, params)
+            other = Planner([SITE], params)
             together.copy_rows(np.zeros(2, np.int64), np.array([1, 2]), other)
         row = snapshot(rate, replicas, ttft_p95_s=latency_s).to_row()
         plan, first, second = (
@@ -215,7 +216,7 @@ def test_only_what_the_docstring_names_is_read() -> None:
         "replica_error_spread",
     }
     rng = np.random.default_rng(0)
-    one, other = Planner(SITE, PlannerParams()), Planner(SITE, PlannerParams())
+    one, other = Planner([SITE], PlannerParams()), Planner([SITE], PlannerParams())
     for _ in range(30):
         row = snapshot(float(rng.uniform(1, 40))).to_row()
         odd = np.array(
@@ -235,7 +236,7 @@ def test_nothing_shrinks_before_there_is_enough_to_look_back_on() -> None:
 
 def test_llm_d_380_no_load_never_scales_up() -> None:
     """10,000 ticks without a request, on gateways of every size at once."""
-    planner = Planner(SITE, PlannerParams(), 16)
+    planner = Planner([SITE], PlannerParams(), 16)
     rows = np.stack([snapshot(0.0, size).to_row() for size in range(1, 17)])
     sizes = np.arange(1, 17)
     for _ in range(625):
@@ -271,7 +272,7 @@ def test_dynamo_4420_edits_from_outside_are_taken_up() -> None:
     params = PlannerParams(forecast, bias_weight=0.0, peak_share=0.0, hold_ticks=3)
     rng = np.random.default_rng(0)
     rates = rng.uniform(0, 60, 500)
-    planner = Planner(SITE, params, len(rates))
+    planner = Planner([SITE], params, len(rates))
     rows = np.stack([snapshot(float(rate)).to_row() for rate in rates])
 
     def tick(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,12 +11,13 @@ from gatepilot.agents.baselines.planner.sizing import Load, cheapest_sizes, late
 
 from .plain_planner import plain_late_share
 
-SIZES = np.arange(1, 17)
+SIZES = range(1, 17)
+BOUNDS = np.array([1]), np.array([16])
 
 
 def sized(load: float, spread: float, borne: float = 0.5, weight: float = 1.0) -> int:
     loads = [Load(np.log(np.array([load])), spread)]
-    return int(cheapest_sizes(loads, np.array([borne]), SIZES, weight)[0])
+    return int(cheapest_sizes(loads, np.array([borne]), *BOUNDS, weight)[0])
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,9 @@ def test_no_other_size_that_bears_the_loads_is_cheaper(
             late = max(late, plain_late_share(math.log(size * borne / load) / spread))
         return 0.03 * size + 5 * weight * late
 
-    bearing = [size for size in SIZES.tolist() if all(x <= size * borne for x, _ in loads)]
+    bearing = [size for size in SIZES if all(x <= size * borne for x, _ in loads)]
     given_loads = [Load(np.log(np.array([load])), spread) for load, spread in loads]
-    found = int(cheapest_sizes(given_loads, np.array([borne]), SIZES, weight)[0])
+    found = int(cheapest_sizes(given_loads, np.array([borne]), *BOUNDS, weight)[0])
     if bearing:
         assert found in bearing
         assert price(found) <= min(price(size) for size in bearing) + 1e-9

@@ -122,7 +122,7 @@ def test_what_cannot_be_trained_is_said_before_anything_runs() -> None:
     with pytest.raises(ValueError, match="episode of 1000000 ticks"):
         Training(tiny(episode_ticks=1_000_000))
     with pytest.raises(ValueError, match="nowhere: unknown scenario"):
-        Training(tiny(scenario="nowhere"))
+        Training(tiny(scenarios=["nowhere"]))
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="no CUDA device"):
             Training(tiny(), device="cuda")

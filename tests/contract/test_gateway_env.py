@@ -54,7 +54,7 @@ def test_an_episode_may_be_told_where_to_start() -> None:
     assert episode(env, 3, start_s=100.0) == at_100
     env.reset(seed=3, options={"start_s": 100.0})
     *_, info = env.step(np.array([1, 1]))
-    arrivals = env.batch._requests[0].arrival_s
+    arrivals = env.batch._mixture.requests[0].arrival_s
     assert info["arrived"] == np.sum((arrivals >= 100.0) & (arrivals < 115.0))
 
 

@@ -67,6 +67,10 @@ class PPOConfig:
     before anything is learned. 4 makes it 96 % of the choices: the policy begins as the advisor,
     with a little exploration around it. 0: the advice is an entry like the others."""
 
+    critic_sight: bool = True
+    """Whether the critic is told the traffic and the faults that are to come (`critic_sight`); the
+    policy never is."""
+
     scale_up_logits: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0, 1.0, 2.0)
     """Each checkpoint is judged once with each of these added to the logit of "one replica more",
     and the best is kept. While load rises slowly, to act in this tick or in the next is nearly the

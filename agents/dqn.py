@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3 import DQN
 from stable_baselines3.common.noise import ActionNoise
-from stable_baselines3.dqn.policies import DQNPolicy
 
 from ..envs.schema.action import DISCRETE_ACTIONS
 from ..envs.schema.observation import ObservationSpec
 from .config import DQNConfig
-from .following import FollowingDQNPolicy, features
+from .networks import GatewayDQNPolicy, features_kwargs
 from .sb3_vec_env import GatewayVecEnv
 
 
@@ -49,7 +48,7 @@ def make_dqn(
         device: A torch device.
     """
     model = BatchedDQN(
-        policy_class(config, spec),
+        GatewayDQNPolicy,
         env,
         learning_rate=config.learning_rate,
         buffer_size=config.buffer_size,
@@ -67,15 +66,9 @@ def make_dqn(
         seed=seed,
         device=device,
     )
-    if isinstance(model.policy, FollowingDQNPolicy):
+    if isinstance(model.policy, GatewayDQNPolicy):
         model.policy.follow(config.advice_value)
     return model
-
-
-def policy_class(config: DQNConfig, spec: ObservationSpec) -> type[DQNPolicy]:
-    """The kind of network."""
-    follows = spec.is_advised and config.advice_value > 0
-    return FollowingDQNPolicy if follows else DQNPolicy
 
 
 def policy_kwargs(config: DQNConfig, spec: ObservationSpec) -> dict[str, Any]:
@@ -83,5 +76,5 @@ def policy_kwargs(config: DQNConfig, spec: ObservationSpec) -> dict[str, Any]:
     return {
         "net_arch": list(config.hidden),
         "optimizer_kwargs": {"fused": True},
-        **features(spec, config.advice_value),
+        **features_kwargs(spec, follows=config.advice_value > 0),
     }

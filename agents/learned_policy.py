@@ -14,6 +14,8 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, from_discrete
 from . import dqn, ppo
 from .config import TrainingConfig
+from .critic_sight import with_critic_sight
+from .networks import Features, GatewayActorCritic, GatewayDQNPolicy
 
 
 class LearnedPolicy:
@@ -23,10 +25,11 @@ class LearnedPolicy:
         """Wraps a network.
 
         Args:
-            network: A stable-baselines3 policy over two heads or over the table of nine.
+            network: Of `agents.networks`, over two heads or over the table of nine.
         """
         self.network = network
         self._is_flat = isinstance(network.action_space, spaces.Discrete)
+        self._unseen = next(m.unseen for m in network.modules() if isinstance(m, Features))
 
     def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
         """Chooses for n gateways.
@@ -37,6 +40,9 @@ class LearnedPolicy:
         Returns:
             Shape `(n, 2)`: head indices; 1 is "no change".
         """
+        if self._unseen:  # what only the critic looks at
+            unseen = np.zeros((len(observation), self._unseen), np.float32)
+            observation = np.concatenate([observation, unseen], axis=1)
         actions, _ = self.network.predict(observation, deterministic=True)
         return from_discrete(actions) if self._is_flat else np.asarray(actions, np.int64)
 
@@ -59,14 +65,14 @@ def load_policy(path: Path, config: TrainingConfig) -> LearnedPolicy:
     observation_space = spaces.Box(spec.low, spec.high)
     network: BasePolicy
     if config.algo == "ppo":
-        network = ppo.policy_class(config.ppo, spec)(
-            observation_space,
+        network = GatewayActorCritic(
+            with_critic_sight(observation_space, config.ppo.critic_sight),
             spaces.MultiDiscrete(list(ACTION_DIMS)),
             lambda _: 0.0,
             **ppo.policy_kwargs(config.ppo, spec),
         )
     else:
-        network = dqn.policy_class(config.dqn, spec)(
+        network = GatewayDQNPolicy(
             observation_space,
             spaces.Discrete(DISCRETE_ACTIONS),
             lambda _: 0.0,

@@ -34,17 +34,17 @@ class Standardiser(BaseFeaturesExtractor):
     mean: torch.Tensor
     spread: torch.Tensor
 
-    def __init__(self, observation_space: spaces.Box, more: int = 0) -> None:
+    def __init__(self, observation_space: spaces.Box, entries: int, features_dim: int) -> None:
         """Makes room for the figures of every entry.
 
         Args:
             observation_space: Of the observations.
-            more: Features that a subclass puts behind them.
+            entries: How many of it are standardised.
+            features_dim: Features that a subclass makes of all.
         """
-        size = int(np.prod(observation_space.shape))
-        super().__init__(observation_space, size + more)
-        self.register_buffer("mean", torch.zeros(size))
-        self.register_buffer("spread", torch.ones(size))
+        super().__init__(observation_space, features_dim)
+        self.register_buffer("mean", torch.zeros(entries))
+        self.register_buffer("spread", torch.ones(entries))
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         """Standardises `(n, D)`."""

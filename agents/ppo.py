@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
+from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.utils import LinearSchedule
 
 from ..envs.schema.action import ACTION_DIMS, NO_CHANGE, STEPS
 from ..envs.schema.observation import ObservationSpec
+from . import critic_sight
 from .config import PPOConfig
-from .following import FollowingActorCritic, features
+from .networks import GatewayActorCritic, features_kwargs
 from .sb3_vec_env import GatewayVecEnv
 
 
@@ -35,7 +36,7 @@ def make_ppo(
         says.
     """
     model = PPO(
-        policy_class(config, spec),
+        GatewayActorCritic,
         env,
         learning_rate=LinearSchedule(config.learning_rate, config.learning_rate_end, 1.0),
         n_steps=config.n_steps,
@@ -52,7 +53,7 @@ def make_ppo(
         device=device,
     )
     _prefer_no_change(model.policy.action_net, config.no_change_bias)
-    if isinstance(model.policy, FollowingActorCritic):
+    if isinstance(model.policy, GatewayActorCritic):
         model.policy.follow(config.advice_logits)
     return model
 
@@ -74,12 +75,6 @@ def leaning_up(policy: BasePolicy, logit: float) -> Iterator[None]:
             bias.copy_(before)
 
 
-def policy_class(config: PPOConfig, spec: ObservationSpec) -> type[ActorCriticPolicy]:
-    """The kind of network."""
-    follows = spec.is_advised and config.advice_logits > 0
-    return FollowingActorCritic if follows else ActorCriticPolicy
-
-
 def policy_kwargs(config: PPOConfig, spec: ObservationSpec) -> dict[str, Any]:
     """The arguments of the network that a file of weights does not say.
 
@@ -89,7 +84,11 @@ def policy_kwargs(config: PPOConfig, spec: ObservationSpec) -> dict[str, Any]:
     return {
         "net_arch": {"pi": layers, "vf": layers},
         "optimizer_kwargs": {"fused": True},
-        **features(spec, config.advice_logits),
+        **features_kwargs(
+            spec,
+            follows=config.advice_logits > 0,
+            unseen=critic_sight.SIZE if config.critic_sight else 0,
+        ),
     }
 
 

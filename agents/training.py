@@ -27,6 +27,7 @@ from .callbacks import (
 )
 from .checkpoint import load_checkpoint, restore
 from .config import ConfigError, TrainingConfig
+from .critic_sight import CriticSight
 from .dqn import make_dqn
 from .layouts import training_layouts
 from .normaliser import observation_figures, set_figures
@@ -107,6 +108,9 @@ class Training:
             flat_actions=config.algo == "dqn",
             reward_scale=config.reward_scale,
             rest_weight=config.threshold_rest,
+            critic_sight=CriticSight(layouts, config.n_envs, batch.episode_ticks, batch.tick_s)
+            if config.algo == "ppo" and config.ppo.critic_sight
+            else None,
         )
         self._validation = Validation(
             self.scenarios,

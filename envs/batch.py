@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .advisor import Advisor
-from .episodes import draw_episode
+from .episodes import Episode, draw_episode
 from .mixture import Mixture
 from .reward_fn import RewardFn
 from .scenario import Scenario, ScenarioError
@@ -134,6 +134,7 @@ class GatewayBatch:
             threads=min(threads or os.cpu_count() or 1, n_envs),
         )
         self.workloads = np.zeros(n_envs, np.int64)
+        self.episodes = [Episode(0.0, 0, (), ())] * n_envs
         self._seeds = np.random.SeedSequence(seed)
         self._history = np.full((n_envs, self.observation_spec.history_ticks, len(FIELDS)), np.nan)
         self._since_change = np.zeros(n_envs, np.int64)
@@ -228,11 +229,12 @@ class GatewayBatch:
             if starts_s is not None and not 0 <= starts_s[k] <= room_s:
                 msg = f"start_s is {starts_s[k]}, expected 0 to {room_s:g}: an episode must fit"
                 raise ValueError(msg)
+            if starts_s is not None:
+                drawn = replace(drawn, start_s=float(starts_s[k]))
+            self.episodes[which[k]] = drawn
             starts[k], engine_seeds[k] = drawn.start_s, drawn.engine_seed
             faults.append(drawn.faults)
             metric_faults.append(drawn.metric_faults)
-        if starts_s is not None:
-            starts[:] = starts_s
         self.workloads[which] = chosen
         self.replicas[which] = mixture.start_replicas[chosen]
         self.threshold_steps[which] = mixture.start_threshold_steps[chosen]
@@ -320,6 +322,8 @@ class GatewayBatch:
             *("_ticks", "_since_change", "_history"),
         ):
             getattr(self, name)[targets] = getattr(there, name)[sources]
+        for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
+            self.episodes[target] = there.episodes[source]
         self._counters = self._engine.counters
         if self._advisor is not None:
             self._advisor.copy_rows(sources, targets, there._advisor)

@@ -9,12 +9,12 @@ from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.config import ConfigError, TrainingConfig, parse_config, replaced
 from gatepilot.envs.schema.observation import ObservationSpec
 
-MINIMAL: dict[str, Any] = {"name": "x", "scenario": "demo"}
+MINIMAL: dict[str, Any] = {"name": "x", "scenarios": ["demo"]}
 
 
 def test_defaults_are_the_recipe() -> None:
     config = parse_config(MINIMAL, where="x.yaml")
-    assert config == TrainingConfig("x", "demo")
+    assert config == TrainingConfig("x", ("demo",))
     assert config.n_envs * config.ppo.n_steps == 8192
     assert config.observation_spec == ObservationSpec("advised", 1)
     assert config.advisor_params == PlannerParams()

@@ -163,7 +163,9 @@ def test_another_replica_than_the_trainings_is_remarked(advised_folder: Path) ->
     profile = "llama-3.1-8b-fp8-l40s-tp1-vllm-kernel"
     made = head(advised_folder, URL, replica=REPLICA | {"profile": profile, "max_num_seqs": 64})
     remark = made.remarks[-1]
-    assert remark.startswith("replica is not the training's in step.base_s, ")
+    assert remark.startswith(
+        "replica is none of the training's, the nearest differs in step.base_s, "
+    )
     assert "max_num_seqs" in remark
     assert "cold_start_s" not in remark
 

@@ -100,7 +100,7 @@ def write_artifact(
         actions=action_table(),
         normaliser=Normaliser((0.0,) * len(entries), (1.0,) * len(entries), 10.0),
         limits=ReplicaLimits(1, 8),
-        advised_site=asdict(SITE) if spec.is_advised else None,
+        advised_sites=(asdict(SITE),) if spec.is_advised else (),
         features=tuple(
             Feature(name, *ranges[name], quantiles=tuple(np.linspace(*ranges[name], 7).tolist()))
             for name in entries

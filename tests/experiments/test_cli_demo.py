@@ -140,7 +140,7 @@ def constant(trial: Trial, replicas: int) -> MakeController:
 
 def test_the_shipped_scenario_can_be_kept_and_no_constant_suits_all_of_it() -> None:
     config = load_config(demonstration.CONFIG)
-    trial = prepare_trial(load_scenario(config.scenario), split="test")
+    trial = prepare_trial(load_scenario(config.scenarios[0]), split="test")
     assert (unkeepable(trial) == 0).all()
     few = trial.keeping([window.index % 4 == 1 for window in trial.windows])
     counts = range(1, trial.limits.max_replicas + 1)

@@ -103,12 +103,12 @@ def test_a_bad_key_is_found_before_the_work(ppo: Sealed, tmp_path: Path) -> None
 
 
 def test_training_traffic_is_played_twice_from_where_training_begins(ppo: Sealed) -> None:
-    traffic = TrainingTraffic(ppo.trained.config, ppo.trained.scenario, None)
+    traffic = TrainingTraffic(ppo.trained.config, ppo.trained.scenarios, None)
     counted: list[int] = []
     seen = traffic.play(ppo.trained.policy, counted.append)
     assert sum(counted) == traffic.ticks == 2 * TICKS * 4
     assert seen.shape == (traffic.ticks, len(ppo.spec.entries))
-    again = TrainingTraffic(ppo.trained.config, ppo.trained.scenario, None)
+    again = TrainingTraffic(ppo.trained.config, ppo.trained.scenarios, None)
     np.testing.assert_array_equal(seen, again.play(ppo.trained.policy, counted.append))
 
 

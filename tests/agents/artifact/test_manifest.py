@@ -48,7 +48,7 @@ def test_it_says_what_was_trained(sealed: Sealed, manifest: Manifest) -> None:
     assert manifest.advisor == trained.config.advisor_params
     site = asdict(scenario_site(trained.scenarios[0]))
     is_advised = trained.config.observation == "advised"
-    assert manifest.advised_site == (json.loads(json.dumps(site)) if is_advised else None)
+    assert manifest.advised_sites == ((json.loads(json.dumps(site)),) if is_advised else ())
     assert manifest.origin == trained.origin
     assert manifest.network.layout == ("heads" if trained.config.algo == "ppo" else "table")
     assert manifest.golden_vectors >= 1000
@@ -102,8 +102,8 @@ def edited(manifest: Manifest, *path: str, value: object) -> bytes:
         (("files",), {"policy.onnx": "00"}, "files: contradicts"),
         (("files",), {"../policy.onnx": "00", "golden.npz": "00"}, "files: contradicts"),
         (("actions",), [[0, 0]] * 9, "actions: contradicts"),
-        (("advised_site",), None, "advised_site: contradicts"),
-        (("advised_site",), 3, "advised_site: Input should be an object"),
+        (("advised_sites",), [], "advised_sites: contradicts"),
+        (("advised_sites",), [3], "advised_sites.0: Input should be an object"),
     ],
 )
 def test_refusals(ppo: Sealed, path: tuple[str, ...], value: object, reason: str) -> None:
@@ -140,8 +140,8 @@ def test_another_advisor_is_refused(ppo: Sealed, dqn: Sealed) -> None:
     advice = manifest.contract["advice"]
     with pytest.raises(FingerprintMismatchError, match="'documented' was given one"):
         parse_manifest(edited(documented, "contract", "advice", value=advice))
-    with pytest.raises(ArtifactError, match="advised_site: contradicts"):
-        parse_manifest(edited(documented, "advised_site", value={}))
+    with pytest.raises(ArtifactError, match="advised_sites: contradicts"):
+        parse_manifest(edited(documented, "advised_sites", value=[{}]))
 
 
 def test_the_same_content_written_otherwise_is_refused(ppo: Sealed) -> None:

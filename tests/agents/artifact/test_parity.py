@@ -105,7 +105,7 @@ def test_the_normaliser_and_the_best_bias_are_in_the_graph(ppo: Sealed) -> None:
 def test_another_network_is_a_fault(ppo: Sealed) -> None:
     exported = load(ppo.folder, ppo.public_key)
     network = ActingNetwork(ppo.trained.policy.network)
-    bias = network.layers[-1].get_parameter("bias")
+    bias = network.get_submodule("logits.heads").get_parameter("bias")
     with torch.no_grad():
         bias[2] += 0.01
     try:

@@ -1,4 +1,4 @@
-"""A policy that sees advice begins as the advisor, and can unlearn it."""
+"""A policy that sees advice begins as the advisor; what the critic is told stays with it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.dqn.policies import DQNPolicy
 
 from gatepilot.agents.config import DQNConfig, PPOConfig
+from gatepilot.agents.critic_sight import SIZE, CriticSight
 from gatepilot.agents.dqn import make_dqn
-from gatepilot.agents.following import FollowingActorCritic, FollowingDQNPolicy
 from gatepilot.agents.learned_policy import LearnedPolicy
 from gatepilot.agents.ppo import make_ppo
 from gatepilot.agents.sb3_vec_env import GatewayVecEnv
@@ -30,19 +30,33 @@ GAPS = [(r, t) for r in (-7, -1, 0, 1, 2) for t in (-9, -1, 0, 1, 3)]
 STEPS = np.sign(np.array(GAPS))
 
 
-def environment(spec: ObservationSpec, *, flat_actions: bool = False) -> GatewayVecEnv:
+def environment(
+    spec: ObservationSpec, *, flat_actions: bool = False, told: bool = False
+) -> GatewayVecEnv:
     batch = FakeBatch(2, 4)
     batch.observation_spec.low, batch.observation_spec.high = spec.low, spec.high
-    return GatewayVecEnv(cast(GatewayBatch, batch), seed=0, flat_actions=flat_actions)
+    sight = cast(CriticSight, object()) if told else None
+    return GatewayVecEnv(
+        cast(GatewayBatch, batch), seed=0, flat_actions=flat_actions, critic_sight=sight
+    )
 
 
-def ppo(spec: ObservationSpec = ADVISED, **changes: float) -> ActorCriticPolicy:
-    config = PPOConfig(n_steps=8, batch_size=16, no_change_bias=(0.0, 0.0), **changes)  # type: ignore[arg-type]
-    return make_ppo(config, spec, environment(spec), seed=0, device="cpu").policy
+def ppo(
+    spec: ObservationSpec = ADVISED, *, critic_sight: bool = False, advice_logits: float = 4.0
+) -> ActorCriticPolicy:
+    config = PPOConfig(
+        n_steps=8,
+        batch_size=16,
+        no_change_bias=(0.0, 0.0),
+        critic_sight=critic_sight,
+        advice_logits=advice_logits,
+    )
+    env = environment(spec, told=config.critic_sight)
+    return make_ppo(config, spec, env, seed=0, device="cpu").policy
 
 
-def dqn(spec: ObservationSpec = ADVISED, **changes: float) -> DQNPolicy:
-    config = DQNConfig(**changes)  # type: ignore[arg-type]
+def dqn(spec: ObservationSpec = ADVISED, advice_value: float = 0.02) -> DQNPolicy:
+    config = DQNConfig(advice_value=advice_value)
     env = environment(spec, flat_actions=True)
     return make_dqn(config, spec, env, seed=0, device="cpu").policy
 
@@ -92,23 +106,49 @@ def test_values_differ_by_the_weight_for_each_head_that_follows() -> None:
 
 def test_weights_of_the_advice_are_learned() -> None:
     policy = ppo()
-    assert isinstance(policy, FollowingActorCritic)
     seen = torch.from_numpy(observations())
     against = torch.from_numpy(-STEPS + 1)
     before = policy.evaluate_actions(seen, against)[1].mean().item()
     for _ in range(50):
         policy.optimizer.zero_grad()
-        (-policy.evaluate_actions(seen, against)[1].mean()).backward()
+        (-policy.evaluate_actions(seen, against)[1].mean()).backward()  # type: ignore[no-untyped-call]
         policy.optimizer.step()
     assert policy.evaluate_actions(seen, against)[1].mean().item() > before + 0.1
 
 
 @pytest.mark.parametrize("spec", [ObservationSpec("documented"), ObservationSpec("extended")])
 def test_without_advice_there_is_nobody_to_follow(spec: ObservationSpec) -> None:
-    assert not isinstance(ppo(spec), FollowingActorCritic)
-    assert not isinstance(dqn(spec), FollowingDQNPolicy)
+    for network in (ppo(spec), dqn(spec)):
+        assert not any(name.endswith("advice.weight") for name in network.state_dict())
+        seen = np.zeros((3, len(spec.entries)), np.float32)
+        assert LearnedPolicy(network).act(seen).shape == (3, 2)
+    logits = ppo(spec).get_submodule("action_net").get_parameter("weight")
+    assert logits.shape == (6, 64)
 
 
 def test_advice_can_be_an_entry_like_the_others() -> None:
-    assert not isinstance(ppo(advice_logits=0.0), FollowingActorCritic)
-    assert not isinstance(dqn(advice_value=0.0), FollowingDQNPolicy)
+    logits = ppo(advice_logits=0.0).get_submodule("action_net").get_parameter("weight")
+    assert logits.shape == (6, 64)
+    assert not any("advice" in name for name in dqn(advice_value=0.0).state_dict())
+
+
+def test_what_the_critic_is_told_moves_the_value_and_never_the_choice() -> None:
+    policy = ppo(critic_sight=True)
+    with torch.no_grad():  # so that every unit counts
+        for parameter in policy.mlp_extractor.parameters():
+            parameter.add_(0.05)
+    seen = observations()
+    told = np.random.default_rng(1).uniform(-5, 5, (len(seen), SIZE)).astype(np.float32)
+    ignorant, knowing = (
+        torch.from_numpy(np.concatenate([seen, more], axis=1)) for more in (0 * told, told)
+    )
+    choices = [policy.get_distribution(x).distribution for x in (ignorant, knowing)]
+    for one, other in zip(*choices, strict=True):
+        assert torch.equal(one.logits, other.logits)
+    assert not torch.isclose(policy.predict_values(ignorant), policy.predict_values(knowing)).any()
+    assert (LearnedPolicy(policy).act(seen) - 1).shape == STEPS.shape
+
+
+def test_a_critic_may_be_told_nothing() -> None:
+    policy = ppo(critic_sight=False)
+    assert policy.observation_space.shape == (len(ADVISED.entries),)

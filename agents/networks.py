@@ -1,0 +1,171 @@
+"""Networks: they begin by doing as the advisor says, and their critic may know what is to come.
+
+Where a policy sees advice (`replicas_gap`, `threshold_gap`), the way from the advice to the choice
+is laid into the network: each choice of a head gets the share to which the advice asks for it,
+times a weight that is learned like all others, besides what the layers make of the whole
+observation. So before the first update the policy is the advisor at steps of one, and not a random
+walk: learning begins where the best known rule ends (residual policy learning; Silver et al. 2018,
+Johannink et al. 2019).
+
+What stands behind the observation (`critic_sight`) goes to the value layers alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import create_mlp
+from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
+
+from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS
+from ..envs.schema.advice import ADVICE_ENTRIES, ADVICE_INDEX, scale_advice
+from ..envs.schema.observation import ObservationSpec
+from ..envs.schema.settings import THRESHOLD_STEP
+from .normaliser import Standardiser
+
+_STEP_SIZES: Final = {"replicas_gap": 1.0, "threshold_gap": THRESHOLD_STEP}
+"""What one step of each head is, in the unit of the gap that asks for it; in the heads' order."""
+SHARES: Final = sum(ACTION_DIMS)
+"""Shares that the advice has in the choices: three a head."""
+
+
+class Features(Standardiser):
+    """Standardised entries, the shares of the advice, and what only the critic sees.
+
+    For each head, with g the gap in steps, cut to [-1, 1], the shares are `max(-g, 0), 1 - |g|,
+    max(g, 0)`.
+    """
+
+    columns: torch.Tensor
+    steps: torch.Tensor
+
+    def __init__(
+        self, observation_space: spaces.Box, columns: tuple[int, ...] = (), unseen: int = 0
+    ) -> None:
+        """Looks where what stands.
+
+        Args:
+            observation_space: Of the entries, and behind them what only the critic sees.
+            columns: Entries of the gaps, in the order of the heads; empty: no advice is followed.
+            unseen: Entries that only the critic sees.
+        """
+        self.shares = SHARES if columns else 0
+        entries = int(np.prod(observation_space.shape)) - unseen
+        super().__init__(observation_space, entries, entries + self.shares + unseen)
+        advice = np.zeros((1, len(ADVICE_ENTRIES)))
+        for name, size in _STEP_SIZES.items():
+            advice[0, ADVICE_INDEX[name]] = size
+        scaled = scale_advice(advice)[0, [ADVICE_INDEX[name] for name in _STEP_SIZES]]
+        self.entries, self.seen, self.unseen = entries, entries + self.shares, unseen
+        self.register_buffer("columns", torch.tensor(columns, dtype=torch.int64))
+        self.register_buffer("steps", torch.tensor(scaled, dtype=torch.float32))
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        """`(n, entries + unseen)` to `(n, entries + shares + unseen)`."""
+        entries = observations[:, : self.entries]
+        features = [super().forward(entries)]
+        if self.shares:
+            gaps = torch.clamp(entries[:, self.columns] / self.steps, -1.0, 1.0)
+            up, down = torch.relu(gaps), torch.relu(-gaps)
+            features.append(torch.stack([down, 1.0 - up - down, up], dim=-1).flatten(1))
+        return torch.cat([*features, observations[:, self.entries :]], dim=-1)
+
+
+def features_kwargs(spec: ObservationSpec, *, follows: bool, unseen: int = 0) -> dict[str, Any]:
+    """The arguments of a stable-baselines3 policy that say how it takes in observations.
+
+    Args:
+        spec: What it sees.
+        follows: Whether it follows advice, where it sees some.
+        unseen: Entries that only the critic sees.
+    """
+    names = _STEP_SIZES if spec.is_advised and follows else ()
+    columns = tuple(spec.entries.index(name) for name in names)
+    return {
+        "features_extractor_class": Features,
+        "features_extractor_kwargs": {"columns": columns, "unseen": unseen},
+    }
+
+
+class _Layers(torch.nn.Module):
+    """Policy layers over what is seen, with the shares laid past them; value layers over all."""
+
+    def __init__(
+        self, features: Features, net_arch: dict[str, list[int]], kind: type[torch.nn.Module]
+    ) -> None:
+        super().__init__()
+        self._seen, self._shares = features.seen, features.shares
+        self.latent_dim_pi = net_arch["pi"][-1] + self._shares
+        self.latent_dim_vf = net_arch["vf"][-1]
+        policy_layers = create_mlp(features.seen, -1, net_arch["pi"], kind)
+        self.policy_net = torch.nn.Sequential(*policy_layers)
+        value_layers = create_mlp(features.features_dim, -1, net_arch["vf"], kind)
+        self.value_net = torch.nn.Sequential(*value_layers)
+
+    def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.forward_actor(features), self.forward_critic(features)
+
+    def forward_actor(self, features: torch.Tensor) -> torch.Tensor:
+        seen = features[:, : self._seen]
+        return torch.cat([self.policy_net(seen), seen[:, self._seen - self._shares :]], dim=-1)
+
+    def forward_critic(self, features: torch.Tensor) -> torch.Tensor:
+        value: torch.Tensor = self.value_net(features)
+        return value
+
+
+class GatewayActorCritic(ActorCriticPolicy):
+    """PPO's policy."""
+
+    features_extractor: Features
+
+    def _build_mlp_extractor(self) -> None:
+        layers = _Layers(self.features_extractor, self.net_arch, self.activation_fn)  # type: ignore[arg-type]
+        self.mlp_extractor = layers.to(self.device)  # type: ignore[assignment]
+
+    def follow(self, weight: float) -> None:
+        """Lets a choice that the advice asks for have a logit higher by the weight."""
+        shares = self.features_extractor.shares
+        weights = self.get_submodule("action_net").get_parameter("weight")
+        with torch.no_grad():
+            weights[:, weights.shape[1] - shares :] = weight * torch.eye(SHARES)[:, :shares]
+
+
+class _AdvisedValues(torch.nn.Module):
+    """Values of the nine actions, from features: those of the layers and those of the advice."""
+
+    def __init__(self, layers: torch.nn.Module) -> None:
+        super().__init__()
+        self.layers = layers
+        self.advice = torch.nn.Linear(SHARES, DISCRETE_ACTIONS, bias=False)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        values: torch.Tensor = self.layers(features) + self.advice(features[:, -SHARES:])
+        return values
+
+
+class GatewayDQNPolicy(DQNPolicy):
+    """DQN's policy."""
+
+    def make_q_net(self) -> QNetwork:
+        """A network, online or target."""
+        network = super().make_q_net()
+        if isinstance(network.features_extractor, Features) and network.features_extractor.shares:
+            network.q_net = _AdvisedValues(network.q_net).to(self.device)  # type: ignore[assignment]
+        return network
+
+    def follow(self, weight: float) -> None:
+        """Lets an action be worth the weight more for each head in which the advice asks for it."""
+        scaling, threshold = ACTION_DIMS
+        asked = torch.zeros(DISCRETE_ACTIONS, SHARES)
+        for action in range(DISCRETE_ACTIONS):
+            asked[action, action // threshold] = weight
+            asked[action, scaling + action % threshold] = weight
+        for network in (self.q_net, self.q_net_target):
+            if isinstance(network.q_net, _AdvisedValues):
+                with torch.no_grad():
+                    network.q_net.advice.weight.copy_(asked)

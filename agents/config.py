@@ -18,6 +18,7 @@ Algorithm = Literal["ppo", "dqn"]
 """The learners there are."""
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
+Factor = Annotated[float, Field(ge=1, le=100)]
 Text = Annotated[str, Field(min_length=1)]
 Layers = tuple[Count, ...]
 
@@ -135,6 +136,31 @@ class ValidationConfig:
 
 
 @dataclass(frozen=True)
+class RandomisationConfig:
+    """How far the training's variants of a scenario may differ from it (`randomisation`)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
+
+    cold_start: tuple[Positive, Positive] = (1.0, 1.0)
+    """Bounds of the factor on the time from an order until the replica is ready."""
+    start_replicas: bool = False
+    """Whether episodes begin with any number of replicas."""
+    surge: tuple[Factor, Factor] | None = None
+    """Bounds of how many times more requests come in a surge; None: no further surges."""
+    surge_interval_s: Positive = 2400.0
+    """Mean time between two surges."""
+    more_faults: Share = 0.0
+    """Share of the variants that meet the faults of another of the training's scenarios, too."""
+
+    def __post_init__(self) -> None:
+        """Checks the order of the bounds."""
+        for key in ("cold_start", "surge"):
+            bounds = getattr(self, key)
+            if bounds is not None and bounds[0] > bounds[1]:
+                raise ValueError(f"{key}: [{bounds[0]}, {bounds[1]}] must be [lowest, highest]")
+
+
+@dataclass(frozen=True)
 class TrainingConfig:
     """One training: what is learned, on what, how long, from which seed."""
 
@@ -178,6 +204,9 @@ class TrainingConfig:
     load_curves: Annotated[int, Field(ge=0)] = 0
     """Further layouts, in each of which the rate wanders between the smallest and the largest of
     `load_scales` (`envs.workload.load_curve`): one day shows few of the ramps there are."""
+    randomised: RandomisationConfig | None = None
+    """How all layouts but a scenario's first are varied; None: not at all. Nothing but the training
+    is."""
     starts: Count | None = None
     """Windows of a scenario that are looked at for places where episodes may begin, before the
     first step; None: all."""

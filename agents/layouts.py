@@ -13,10 +13,13 @@ from ..envs.scenario import Scenario
 from ..envs.workload.load_curve import wandering
 from ..envs.workload.request import Requests, superpose
 from .config import TrainingConfig
+from .randomisation import varied
 from .trial import can_redraw
 
 _WORKLOAD_STREAM: Final = 1
 """Keeps the seeds of workloads apart from those of episodes."""
+_VARIANT_STREAM: Final = 2
+"""And those of variants."""
 _USERS_SHIFT_S: Final = 30.0
 """Largest shift of the copies that bring a load to another rate: as if each of its tenants had more
 users, whose bursts still come together. Copies shifted by more would smooth them away, and a policy
@@ -31,6 +34,8 @@ class Layouts:
     """Of each workload."""
     requests: tuple[Requests, ...]
     """Each workload's offered load."""
+    places: tuple[int, ...]
+    """Of each workload: which of the training's scenarios it is, or varies."""
 
 
 def training_layouts(
@@ -38,6 +43,7 @@ def training_layouts(
 ) -> Layouts:
     """Every scenario's training range at every scale, and wandering between the scales.
 
+    A scenario's first layout is its own, the others are varied where the configuration says so.
     Scenarios of the same load share its layouts.
 
     Args:
@@ -51,13 +57,22 @@ def training_layouts(
     laid_out: dict[Any, list[Requests]] = {}
     of_workloads: list[Scenario] = []
     requests: list[Requests] = []
-    for scenario in scenarios:
+    places: list[int] = []
+    rng = np.random.default_rng(np.random.SeedSequence((config.seed, _VARIANT_STREAM)))
+    for place, scenario in enumerate(scenarios):
         load = (scenario.workload, scenario.split_range("train"))
         if load not in laid_out:
             laid_out[load] = _layouts(config, scenario, traces_dir)
         requests += laid_out[load]
-        of_workloads += [scenario] * len(laid_out[load])
-    return Layouts(tuple(of_workloads), tuple(requests))
+        places += [place] * len(laid_out[load])
+        of_workloads.append(scenario)
+        of_workloads += [
+            scenario
+            if config.randomised is None
+            else varied(scenario, scenarios, config.randomised, rng)
+            for _ in laid_out[load][1:]
+        ]
+    return Layouts(tuple(of_workloads), tuple(requests), tuple(places))
 
 
 def _layouts(config: TrainingConfig, scenario: Scenario, traces_dir: Path | None) -> list[Requests]:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.batch import GatewayBatch
-from ..envs.mixture import distinct
 from ..envs.scenario import Scenario
 from ..envs.workload.request import Requests
 from ..reward.documented import default_reward
+from .layouts import Layouts
 
 STARTS_PER_EPISODE: Final = 2
 """Windows begun in the time of one episode: neighbours overlap by half."""
@@ -26,17 +26,12 @@ MAX_ENVS: Final = 256
 
 
 def keepable_starts(
-    scenarios: Sequence[Scenario],
-    workloads: Sequence[Requests],
-    episode_ticks: int,
-    *,
-    at_most: int | None = None,
+    layouts: Layouts, episode_ticks: int, *, at_most: int | None = None
 ) -> list[NDArray[np.float64]]:
     """Plays every window at the maximum of replicas, without faults; lists those never violated.
 
     Args:
-        scenarios: Of each workload.
-        workloads: Layouts of the training range.
+        layouts: Of the training range.
         episode_ticks: Length of a window.
         at_most: Look at so many windows of a scenario only, spread evenly.
 
@@ -44,14 +39,14 @@ def keepable_starts(
         One a scenario, of shape `(k, 2)`: index of the workload, start in it in seconds. All
         windows of a scenario if none is kept.
     """
-    kinds = distinct(scenarios)
-    episode_s = episode_ticks * kinds[0].control.tick_s
+    workloads = layouts.requests
+    episode_s = episode_ticks * layouts.scenarios[0].control.tick_s
     found = []
-    for kind in kinds:
-        own = [i for i, scenario in enumerate(scenarios) if scenario == kind]
+    for place in dict.fromkeys(layouts.places):
+        own = [i for i, other in enumerate(layouts.places) if other == place]
         found.append(_windows(own, workloads, episode_s, at_most))
     every = np.concatenate(found)
-    easiest = [_easiest(scenario) for scenario in scenarios]
+    easiest = [_easiest(scenario) for scenario in layouts.scenarios]
     chunks = np.array_split(every, -(-len(every) // MAX_ENVS))
     kept = np.concatenate([_kept(easiest, workloads, episode_ticks, part) for part in chunks])
     parts = np.split(kept, np.cumsum([len(windows) for windows in found])[:-1])

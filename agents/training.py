@@ -93,7 +93,7 @@ class Training:
             reward_fn=reward_fn,
             observation=config.observation_spec,
             advisor=site_advisor(
-                [scenario_site(scenario) for scenario in distinct(self.scenarios)],
+                [scenario_site(scenario) for scenario in distinct(layouts.scenarios)],
                 config.n_envs,
                 config.advisor_params,
             ),
@@ -152,12 +152,7 @@ class Training:
         batch = self._env.batch
         layouts = self._layouts
         self._env.begin_only_at(
-            keepable_starts(
-                layouts.scenarios,
-                layouts.requests,
-                batch.episode_ticks,
-                at_most=self.config.starts,
-            )
+            keepable_starts(layouts, batch.episode_ticks, at_most=self.config.starts)
         )
         self._model.set_random_seed(self.config.seed)  # whoever has drawn numbers since __init__
         if resume:

@@ -54,15 +54,14 @@ class TrainingTraffic:
             ScenarioError: The traffic cannot be loaded.
         """
         self._layouts = training_layouts(config, scenarios, traces_dir)
+        sites = [scenario_site(scenario) for scenario in distinct(self._layouts.scenarios)]
         gateways = min(config.n_envs, MAX_GATEWAYS)
         self._batch = GatewayBatch(
             self._layouts.scenarios,
             gateways,
             reward_fn=default_reward,
             observation=config.observation_spec,
-            advisor=site_advisor(
-                [scenario_site(one) for one in distinct(scenarios)], gateways, config.advisor_params
-            ),
+            advisor=site_advisor(sites, gateways, config.advisor_params),
             split="train",
             episode_ticks=config.episode_ticks,
             requests=self._layouts.requests,
@@ -85,11 +84,8 @@ class TrainingTraffic:
             random walk over the settings, as the normaliser's figures are taken.
         """
         batch = self._batch
-        layouts = self._layouts
         starts = np.concatenate(
-            keepable_starts(
-                layouts.scenarios, layouts.requests, batch.episode_ticks, at_most=_STARTS
-            )
+            keepable_starts(self._layouts, batch.episode_ticks, at_most=_STARTS)
         )
         rng = np.random.default_rng(_SEED)
         seen = [

@@ -82,9 +82,9 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
     stands_in = bool(wanted) and trained.origin.traffic == "model"
     if stands_in:
         typer.echo(
-            f"gatepilot export: traces are not all here ({', '.join(sorted(map(str, wanted)))}: "
-            "see --traces): workload models stand in, so the digest differs from that of an export "
-            "with them",
+            f"gatepilot export: of {', '.join(sorted(map(str, wanted)))} not all is here (see "
+            "--traces): the workload model stands in for it, so the digest differs from that of an "
+            "export with the trace",
             err=True,
         )
     private_key = None if unsigned else key or _own_key()

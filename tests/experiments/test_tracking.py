@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(60)  # making MLflow's database takes a busy ma
 
 CONTENT = {
     "name": "tiny",
-    "scenario": "demo",
+    "scenarios": ["demo"],
     "observation": "documented",
     "n_envs": 2,
     "episode_ticks": 8,
@@ -99,7 +99,7 @@ def test_policy_of_a_run(store: RunStore, run_id: str) -> None:
     assert trained.observation == ObservationSpec("documented", 1)
     assert trained.train_seed == 5
     assert trained.fingerprint == store.files(run_id).contract().fingerprint
-    observation = Training(config())._env.reset()
+    observation = Training(config())._env.batch.reset()
     assert trained.policy.act(observation).shape == (2, 2)
 
 

@@ -31,7 +31,8 @@ def see_mix(mix: Floats, rows: Rows, window_s: float, weight: float) -> None:
         weight: Of the newest lengths.
     """
     samples = rows[:, FIELD_INDEX["samples"]]
-    first_tokens_per_s = np.where(samples > 0, samples, np.nan) / window_s
+    first_tokens_per_s = samples / window_s
+    first_tokens_per_s = np.where(first_tokens_per_s > 0, first_tokens_per_s, np.nan)
     with np.errstate(over="ignore"):  # next to no sample
         means = rows[:, _RATES] / first_tokens_per_s[:, None]
     newest = np.concatenate([rows[:, _QUANTILES], means], axis=1)

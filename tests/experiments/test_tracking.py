@@ -85,7 +85,7 @@ def test_a_training_leaves_parameters_figures_and_files(store: RunStore, run_id:
     names = {Path(file.path).name for file in client.list_artifacts(run_id)}
     assert {
         "config.yaml",
-        "scenario.yaml",
+        "scenarios.yaml",
         "contract.json",
         "provenance.json",
         "model.zip",

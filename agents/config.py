@@ -137,7 +137,7 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class RandomisationConfig:
-    """How far the training's variants of a scenario may differ from it (`agents/randomisation.py`)."""
+    """How far variants of a scenario may differ from it (`agents/randomisation.py`)."""
 
     __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
 

@@ -11,7 +11,7 @@ from gatepilot.agents.checkpoint import CheckpointError, load_checkpoint
 from gatepilot.agents.config import TrainingConfig
 from gatepilot.agents.training import Training
 
-from .training_helpers import ListRecorder, tiny
+from .training_helpers import SCENARIO, ListRecorder, tiny
 
 
 class KilledError(Exception):
@@ -35,9 +35,19 @@ def killed_at(steps: int, config: TrainingConfig, folder: Path) -> None:
         Training(config).run(folder, ListRecorder(), on_status=kill)
 
 
-@pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_resumed_training_equals_an_unbroken_one(algo: str, tmp_path: Path) -> None:
-    config = tiny(algo=algo, steps=512, validation={"every_steps": 128, "windows": 2, "ticks": 4})
+SEVERAL: dict[str, Any] = {
+    "scenarios": [str(SCENARIO), str(SCENARIO.with_name("tiny_faults.yaml"))],
+    "load_scales": [1.0, 2.0],
+    "randomised": {"cold_start": [0.5, 2.0], "surge": [1.1, 2.0], "more_faults": 0.5},
+}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"algo": "ppo"}, {"algo": "dqn"}, SEVERAL], ids=["ppo", "dqn", "several"]
+)
+def test_resumed_training_equals_an_unbroken_one(changes: dict[str, Any], tmp_path: Path) -> None:
+    validation = {"every_steps": 128, "windows": 2, "ticks": 4}
+    config = tiny(steps=512, validation=validation, **changes)
     (tmp_path / "whole").mkdir()
     (tmp_path / "broken").mkdir()
     whole, recorder = Training(config), ListRecorder()

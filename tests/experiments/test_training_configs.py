@@ -9,6 +9,7 @@ from gatepilot.agents.config import ConfigError, parse_config
 from gatepilot.envs.scenario import load_scenario
 from gatepilot.experiments.config import config_names, flat, load_config, to_yaml
 from gatepilot.experiments.provenance import collect
+from gatepilot.experiments.suites import suite
 from gatepilot.reward.presets import REWARDS
 
 
@@ -17,10 +18,14 @@ def test_shipped_configurations_can_be_trained(name: str) -> None:
     config = load_config(name)
     assert config.name == name
     assert config.reward in REWARDS
-    scenario = load_scenario(config.scenarios[0])
-    from_s, to_s = scenario.split_range("validation")
-    assert config.validation.ticks * scenario.control.tick_s <= to_s - from_s
+    for scenario in map(load_scenario, config.scenarios):
+        from_s, to_s = scenario.split_range("validation")
+        assert config.validation.ticks * scenario.control.tick_s <= to_s - from_s
     assert parse_config(yaml.safe_load(to_yaml(config)), where=name) == config
+
+
+def test_the_standard_training_is_of_the_whole_suite() -> None:
+    assert load_config("standard").scenarios == suite("full")
 
 
 def test_the_document_s_learner_has_the_document_s_numbers() -> None:

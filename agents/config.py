@@ -59,9 +59,10 @@ class PPOConfig:
     hidden: Layers = (64, 64)
     """Units of the layers, the same for policy and value network."""
     no_change_bias: tuple[NotNegative, NotNegative] = (0.0, 3.0)
-    """Logits by which the scaling head and the threshold head prefer "no change" before anything
-    is learned. 3 makes it 91 % of the choices: the threshold rests unless moving it pays. On the
-    scaling head a bias only delays learning: for long, the most probable action is then none."""
+    """Where no advice is followed: logits by which the scaling head and the threshold head prefer
+    "no change" before anything is learned. 3 makes it 91 % of the choices: the threshold rests
+    unless moving it pays. On the scaling head a bias only delays learning: for long, the most
+    probable action is then none."""
 
     advice_logits: NotNegative = 4.0
     """Where the policy sees advice: logit by which the choice that the advice asks for is ahead
@@ -108,8 +109,8 @@ class DQNConfig:
     end."""
     advice_value: NotNegative = 0.02
     """Where the policy sees advice: by how much a choice that it asks for is worth more, for each
-    head, before anything is learned; in units of the scaled reward. 0: the advice is an entry like
-    the others."""
+    head, before anything is learned; in units of the scaled reward. The other layers begin near 0,
+    so that the greedy choice is the advice's. 0: the advice is an entry like the others."""
     max_grad_norm: Positive = 10.0
     """Length to which a gradient is shortened."""
     hidden: Layers = (64, 64)
@@ -144,13 +145,14 @@ class RandomisationConfig:
     cold_start: tuple[Positive, Positive] = (1.0, 1.0)
     """Bounds of the factor on the time from an order until the replica is ready."""
     start_replicas: bool = False
-    """Whether episodes begin with any number of replicas."""
+    """Whether each layout's episodes begin with a number of replicas of its own, drawn once."""
     surge: tuple[Factor, Factor] | None = None
     """Bounds of how many times more requests come in a surge; None: no further surges."""
     surge_interval_s: Positive = 2400.0
     """Mean time between two surges."""
     more_faults: Share = 0.0
-    """Share of the variants that meet the faults of another of the training's scenarios, too."""
+    """Share of the variants that meet the faults of another of the training's scenarios, too: of
+    one that has faults of other kinds."""
 
     def __post_init__(self) -> None:
         """Checks the order of the bounds."""
@@ -169,8 +171,8 @@ class TrainingConfig:
     name: Text
     """Name of the run in MLflow."""
     scenarios: Annotated[tuple[Text, ...], Field(min_length=1)]
-    """Names of shipped scenarios, or scenario files. Several: episodes go through them in turn, and
-    what they have in common is one clock and one telemetry."""
+    """Names of shipped scenarios, or scenario files. Several: episodes go through them in turn;
+    they have tick, warm-up, telemetry and the use of prefix caches in common."""
     algo: Algorithm = "ppo"
     """`ppo` or `dqn`."""
     observation: Preset = "advised"
@@ -193,7 +195,7 @@ class TrainingConfig:
     n_envs: Count = 64
     """Gateways stepped together."""
     episode_ticks: Count | None = None
-    """Ticks after which an episode is truncated; None: the scenario's."""
+    """Ticks after which an episode is truncated; None: the scenarios', which must agree."""
     workloads: Count = 4
     """Times the training range's traffic is laid out anew (other shifts of the copies); each
     episode draws one. A range whose traffic is not superposed has one."""
@@ -205,8 +207,8 @@ class TrainingConfig:
     """Further layouts, in each of which the rate wanders between the smallest and the largest of
     `load_scales` (`envs.workload.load_curve`): one day shows few of the ramps there are."""
     randomised: RandomisationConfig | None = None
-    """How all layouts but a scenario's first are varied; None: not at all. Nothing but the training
-    is."""
+    """How all layouts are varied but one of each scenario, that at the rate nearest to its own;
+    None: not at all. Nothing but the training is."""
     starts: Count | None = None
     """Windows of a scenario that are looked at for places where episodes may begin, before the
     first step; None: all."""
@@ -231,6 +233,11 @@ class TrainingConfig:
                 f"ppo.batch_size: {self.ppo.batch_size} must divide n_envs * ppo.n_steps "
                 f"({collected})"
             )
+        twice = [name for i, name in enumerate(self.scenarios) if name in self.scenarios[:i]]
+        if twice:
+            raise ValueError(f"scenarios: {twice[0]} stands there twice")
+        if self.randomised and self.randomised.more_faults and len(self.scenarios) == 1:
+            raise ValueError("randomised.more_faults: there is no other scenario to take them from")
 
     @property
     def observation_spec(self) -> ObservationSpec:
@@ -254,7 +261,7 @@ def parse_config(content: Any, *, where: str) -> TrainingConfig:  # noqa: ANN401
         ConfigError: One line with file, key and what would be right.
     """
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{where}: expected keys and values such as `scenario: ...`")
+        raise ConfigError(f"{where}: expected keys and values such as `scenarios: [...]`")
     try:
         return _adapter().validate_json(to_json(content))
     except ValidationError as error:

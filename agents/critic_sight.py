@@ -29,7 +29,7 @@ _LEAST_LOAD: Final = 0.1
 """Added to every load, replicas kept busy: the log of next to nothing stays quiet."""
 _MOST: Final = 5.0
 """Largest entry, either way."""
-SIZE: Final = 1 + len(AHEAD_TICKS) + len(_KINDS) * len(_FAULT_TICKS)
+SIZE: Final = len(AHEAD_TICKS) + len(_KINDS) * len(_FAULT_TICKS)
 """Entries: the load of the next tick and its change from there on, logarithms of busy replicas; for
 each group of fault kinds the share of the next ticks in which one is on."""
 
@@ -87,7 +87,9 @@ class CriticSight:
             on = np.zeros((len(_KINDS), len(edges)), np.bool_)
             for fault in episode.faults:
                 group = [fault.kind in kinds for kinds in _KINDS]
-                on[group] |= (fault.start_s < edges + self._tick_s) & (fault.end_s > edges)
+                is_on = (fault.start_s < edges + self._tick_s) & (fault.end_s > edges)
+                is_on |= (edges <= fault.start_s) & (fault.start_s < edges + self._tick_s)
+                on[group] |= is_on  # a crash is over as it begins
             self._on[row, :, 1:] = np.cumsum(on, axis=1)
 
     def look(self, ages: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -107,6 +109,6 @@ class CriticSight:
             (self._on[rows, :, ages + ticks] - self._on[rows, :, ages]) / ticks
             for ticks in _FAULT_TICKS
         ]
-        seen = np.concatenate([loads[:, :1], loads - loads[:, :1], *faults], axis=1)
+        seen = np.concatenate([loads[:, :1], loads[:, 1:] - loads[:, :1], *faults], axis=1)
         told: NDArray[np.float32] = np.clip(seen, -_MOST, _MOST).astype(np.float32)
         return told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,7 @@ def make_dqn(
         seed=seed,
         device=device,
     )
-    if isinstance(model.policy, GatewayDQNPolicy):
-        model.policy.follow(config.advice_value)
+    cast(GatewayDQNPolicy, model.policy).follow(config.advice_value)
     return model
 
 

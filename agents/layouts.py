@@ -43,8 +43,8 @@ def training_layouts(
 ) -> Layouts:
     """Every scenario's training range at every scale, and wandering between the scales.
 
-    A scenario's first layout is its own, the others are varied where the configuration says so.
-    Scenarios of the same load share its layouts.
+    One layout of a scenario is its own, that at the rate nearest to its own; the others are varied
+    where the configuration says so. Scenarios of the same load share its layouts.
 
     Args:
         config: How many of which. Where it gives other traffic, each scale has several.
@@ -59,18 +59,24 @@ def training_layouts(
     requests: list[Requests] = []
     places: list[int] = []
     rng = np.random.default_rng(np.random.SeedSequence((config.seed, _VARIANT_STREAM)))
+    nearest = int(np.abs(np.log(config.load_scales)).argmin())
     for place, scenario in enumerate(scenarios):
-        load = (scenario.workload, scenario.split_range("train"))
+        load = (
+            scenario.workload,
+            scenario.split_range("train"),
+            scenario.kv_capacity_tokens,  # no prompt may be longer
+        )
         if load not in laid_out:
             laid_out[load] = _layouts(config, scenario, traces_dir)
         requests += laid_out[load]
+        own = nearest * (len(laid_out[load]) - config.load_curves) // len(config.load_scales)
         places += [place] * len(laid_out[load])
-        of_workloads.append(scenario)
+        others = [other for other in scenarios if other is not scenario]
         of_workloads += [
             scenario
-            if config.randomised is None
-            else varied(scenario, scenarios, config.randomised, rng)
-            for _ in laid_out[load][1:]
+            if config.randomised is None or i == own
+            else varied(scenario, others, config.randomised, rng)
+            for i in range(len(laid_out[load]))
         ]
     return Layouts(tuple(of_workloads), tuple(requests), tuple(places))
 

@@ -82,7 +82,7 @@ def load_policy(path: Path, config: TrainingConfig) -> LearnedPolicy:
         _, params, _ = load_from_zip_file(path, device="cpu", load_data=False)
         network.load_state_dict(dict(params["policy"]))
     except (OSError, KeyError, RuntimeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        reason = " ".join(line.strip() for line in str(error).splitlines()[:3])
         msg = f"{path}: not a model of this configuration ({reason})"
         raise ValueError(msg) from error
     network.set_training_mode(False)

@@ -29,6 +29,9 @@ from .normaliser import Standardiser
 
 _STEP_SIZES: Final = {"replicas_gap": 1.0, "threshold_gap": THRESHOLD_STEP}
 """What one step of each head is, in the unit of the gap that asks for it; in the heads' order."""
+_QUIET: Final = 0.01
+"""Factor on the last layer's first weights where advice is followed, as PPO's heads have it: what
+is not learned yet does not speak."""
 SHARES: Final = sum(ACTION_DIMS)
 """Shares that the advice has in the choices: three a head."""
 
@@ -143,6 +146,14 @@ class _AdvisedValues(torch.nn.Module):
         self.layers = layers
         self.advice = torch.nn.Linear(SHARES, DISCRETE_ACTIONS, bias=False)
 
+    def begin_with(self, asked: torch.Tensor) -> None:
+        """Sets the advice's values, `(9, 6)`, and brings those of the last layer near 0."""
+        last = [layer for layer in self.layers.modules() if isinstance(layer, torch.nn.Linear)][-1]
+        with torch.no_grad():
+            self.advice.weight.copy_(asked)
+            last.weight.mul_(_QUIET)
+            last.bias.mul_(_QUIET)
+
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         values: torch.Tensor = self.layers(features) + self.advice(features[:, -SHARES:])
         return values
@@ -167,5 +178,4 @@ class GatewayDQNPolicy(DQNPolicy):
             asked[action, scaling + action % threshold] = weight
         for network in (self.q_net, self.q_net_target):
             if isinstance(network.q_net, _AdvisedValues):
-                with torch.no_grad():
-                    network.q_net.advice.weight.copy_(asked)
+                network.q_net.begin_with(asked)

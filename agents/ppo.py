@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from stable_baselines3 import PPO
@@ -52,9 +52,10 @@ def make_ppo(
         seed=seed,
         device=device,
     )
-    _prefer_no_change(model.policy.action_net, config.no_change_bias)
-    if isinstance(model.policy, GatewayActorCritic):
-        model.policy.follow(config.advice_logits)
+    if spec.is_advised and config.advice_logits > 0:
+        cast(GatewayActorCritic, model.policy).follow(config.advice_logits)
+    else:
+        _prefer_no_change(model.policy.action_net, config.no_change_bias)
     return model
 
 

@@ -33,13 +33,13 @@ def varied(
 
     Args:
         scenario: What is varied; its workload stays.
-        others: Whose faults it may meet besides its own.
+        others: Whose faults it may meet besides its own, where they are of other kinds.
         config: How far it may differ.
         rng: Draws the variant.
     """
     cluster, faults = scenario.cluster, scenario.faults
-    factor = float(np.exp(rng.uniform(*np.log(config.cold_start))))
-    if cluster.start is None:
+    if cluster.start is None and config.cold_start != (1.0, 1.0):
+        factor = float(np.exp(rng.uniform(*np.log(config.cold_start))))
         cold_start_s = engine_params(scenario).cold_start_s * factor
         cluster = replace(cluster, cold_start_s=cold_start_s)
     if config.start_replicas:
@@ -50,10 +50,22 @@ def varied(
     if config.surge is not None and "surge" not in kinds:
         faults += (_surge(config.surge, config.surge_interval_s, rng),)
     if rng.random() < config.more_faults:
-        kinds = {spec.kind for spec in faults}
-        donor = others[int(rng.integers(len(others)))]
-        faults += tuple(spec for spec in donor.faults if spec.kind not in kinds)
+        gifts = [gift for other in others if (gift := _gift(scenario, faults, other))]
+        faults += gifts[int(rng.integers(len(gifts)))] if gifts else ()
     return replace(scenario, cluster=cluster, faults=faults)
+
+
+def _gift(
+    scenario: Scenario, faults: tuple[FaultSpec, ...], donor: Scenario
+) -> tuple[FaultSpec, ...]:
+    """Faults of a donor that a scenario with these does not have, within its episodes."""
+    episode_s = scenario.control.episode_ticks * scenario.control.tick_s
+    kinds = {spec.kind for spec in faults}
+    return tuple(
+        spec
+        for spec in donor.faults
+        if spec.kind not in kinds and (spec.start_s or 0.0) < episode_s
+    )
 
 
 def _surge(factor: tuple[float, float], interval_s: float, rng: np.random.Generator) -> FaultSpec:

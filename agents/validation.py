@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from .windows import Window, WindowError
 VALIDATION_SEED: Final = 20_011
 """Base of the validation windows' seeds: the same for every training, so that runs can be
 compared."""
+_UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_. -]")
+"""What no figure's name may have in MLflow (and the slash, which parts names)."""
 _THRESHOLD_COLUMN: Final = FIELD_INDEX["breaker_threshold"]
 
 
@@ -75,7 +78,7 @@ class ValidationResult:
         """All that is known, by name."""
         content = asdict(self)
         returns = content.pop("scenario_returns")
-        named = {f"return_{name}": value for name, value in returns.items()}
+        named = {f"return/{_UNNAMEABLE.sub('_', name)}": x for name, x in returns.items()}
         return {k: float(v) for k, v in content.items() if v is not None} | named
 
 
@@ -108,12 +111,9 @@ class Validation:
             WindowError: A validation range does not hold one window.
             ScenarioError: The traffic cannot be loaded.
         """
-        try:
-            self._trials = [
-                _trial(scenario, config.ticks, config.windows, traces_dir) for scenario in scenarios
-            ]
-        except WindowError as error:
-            raise WindowError(f"validation.ticks: {error}") from error
+        self._trials = [
+            _trial(scenario, config.ticks, config.windows, traces_dir) for scenario in scenarios
+        ]
         self._observation = observation
         self._advisor = advisor
         self._reward_fn = reward_fn
@@ -193,14 +193,17 @@ def _distances(trial: Trial, outcomes: Outcomes) -> NDArray[np.float64]:
 
 def _trial(scenario: Scenario, ticks: int, windows: int, traces_dir: Path | None) -> Trial:
     """Windows of the validation range."""
-    return prepare_trial(
-        scenario,
-        split="validation",
-        ticks=ticks,
-        windows=windows,
-        seed=VALIDATION_SEED,
-        traces_dir=traces_dir,
-    )
+    try:
+        return prepare_trial(
+            scenario,
+            split="validation",
+            ticks=ticks,
+            windows=windows,
+            seed=VALIDATION_SEED,
+            traces_dir=traces_dir,
+        )
+    except WindowError as error:
+        raise WindowError(f"validation.ticks: {scenario.name}: {error}") from error
 
 
 def _wandering_trial(

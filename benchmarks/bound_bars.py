@@ -31,7 +31,7 @@ from gatepilot.agents.statistics import compare
 from gatepilot.agents.trial import prepare_trial
 from gatepilot.envs.scenario import load_scenario
 from gatepilot.envs.sim.engine import compile_engine
-from gatepilot.experiments.cell_grid import RULE_SOURCES
+from gatepilot.experiments.cell_grid import LEARNED_SOURCES, RULE_SOURCES
 from gatepilot.experiments.leaderboard.output import BOARD_FILE, FROZEN_FILE
 
 NEAR_SHARE: Final = 0.03
@@ -182,7 +182,7 @@ def _check(board: dict[str, Any], frozen: dict[str, Any]) -> None:
         if json_digest(found["table"]) != digests["scenarios"][name]["table"]:
             msg = f"the table of {name} is not the one that was hashed"
             raise ValueError(msg)
-    if digests["sources"] != sources_digest(RULE_SOURCES):
+    if digests["sources"] not in map(sources_digest, (RULE_SOURCES, LEARNED_SOURCES)):
         msg = "made by other code than this: run `gatepilot leaderboard` again"
         raise ValueError(msg)
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .advisor import Advisor
 from .episodes import Episode, draw_episode
-from .mixture import Mixture
+from .mixture import Mixture, common_episode_ticks
 from .reward_fn import RewardFn
 from .scenario import Scenario, ScenarioError
 from .schema.action import Ints, decode
@@ -88,7 +88,7 @@ class GatewayBatch:
                 else may ask it.
             split: Part of the workload to draw from; `None`: all of it.
             seed: Of the superposition and, unless `reset` is given others, of the episodes.
-            episode_ticks: `None`: the scenario's.
+            episode_ticks: `None`: the scenario's; several must have it in common.
             traces_dir: Where trace files are looked up.
             threads: Threads over the gateways; `None`: one a core.
             requests: Workloads to draw from instead of the scenario's own (`reset(workloads=...)`).
@@ -110,6 +110,9 @@ class GatewayBatch:
             msg = f"reward_fn {reward_fn!r}: expected a RewardFn, it has no violates(rows)"
             raise TypeError(msg)
         scenarios = [scenario] if isinstance(scenario, Scenario) else list(scenario)
+        if not scenarios or (requests is not None and not requests):
+            msg = "expected at least one scenario and one workload"
+            raise ValueError(msg)
         self.scenario = scenarios[0]
         self.n_envs = n_envs
         self.observation_spec = observation or ObservationSpec()
@@ -119,7 +122,7 @@ class GatewayBatch:
             raise ValueError(msg)
         self._advisor = advisor
         self._advice: Advice = np.full((n_envs, len(ADVICE_ENTRIES)), np.nan)
-        self.episode_ticks = episode_ticks or self.scenario.control.episode_ticks
+        self.episode_ticks = episode_ticks or common_episode_ticks(scenarios)
         self.tick_s = self.scenario.control.tick_s
         self._reward_fn = reward_fn
         if requests is None:
@@ -208,7 +211,8 @@ class GatewayBatch:
             The observations of all gateways, `(n, D)`.
 
         Raises:
-            ValueError: An episode that begins there does not fit into the workload.
+            ValueError: An episode that begins there does not fit into the workload, or there is no
+                such workload.
             NotResetError: The first reset leaves gateways out.
         """
         which = np.arange(self.n_envs) if rows is None else np.asarray(rows, np.int64)
@@ -219,6 +223,11 @@ class GatewayBatch:
             sequences = [np.random.SeedSequence(int(seed)) for seed in seeds]
         chosen = np.zeros(len(which), np.int64) if workloads is None else np.asarray(workloads)
         mixture = self._mixture
+        outside = (chosen < 0) | (chosen >= self.n_workloads)
+        if outside.any():
+            msg = f"workload is {chosen[outside][0]}, expected 0 to {self.n_workloads - 1}"
+            raise ValueError(msg)
+        episodes = list(self.episodes)
         starts = np.empty(len(which))
         engine_seeds = np.empty(len(which), np.uint64)
         faults, metric_faults = [], []
@@ -231,10 +240,11 @@ class GatewayBatch:
                 raise ValueError(msg)
             if starts_s is not None:
                 drawn = replace(drawn, start_s=float(starts_s[k]))
-            self.episodes[which[k]] = drawn
+            episodes[which[k]] = drawn
             starts[k], engine_seeds[k] = drawn.start_s, drawn.engine_seed
             faults.append(drawn.faults)
             metric_faults.append(drawn.metric_faults)
+        self.episodes = episodes
         self.workloads[which] = chosen
         self.replicas[which] = mixture.start_replicas[chosen]
         self.threshold_steps[which] = mixture.start_threshold_steps[chosen]
@@ -315,6 +325,9 @@ class GatewayBatch:
             NotResetError: A source has had no reset yet.
         """
         there = self if origin is None else origin
+        if not there._mixture.equals(self._mixture):
+            msg = "origin: expected a batch of the same scenarios over the same loads"
+            raise ValueError(msg)
         there._refuse_never_reset(sources)  # of the same class
         self._engine.branch(sources, targets, None if origin is None else origin._engine)
         for name in (

@@ -16,7 +16,7 @@ from .workload.request import Requests
 
 Ints = NDArray[np.int64]
 
-_SHARED: Final = ("control.tick_s", "control.warmup_s", "telemetry")
+_SHARED: Final = ("control.tick_s", "control.warmup_s", "telemetry", "cluster.prefix_cache")
 """What all scenarios of a batch have in common: one clock, one kind of snapshot."""
 
 
@@ -56,26 +56,25 @@ class Mixture:
         """An engine with room for n gateways, each of any of the scenarios.
 
         Raises:
-            ScenarioError: More faults than it can follow, or scenarios it cannot mix.
+            ScenarioError: More faults than it can follow.
         """
         kinds = [engine_params(scenario) for scenario in self.distinct]
         control, faults = self.distinct[0].control, [one.faults for one in self.distinct]
-        try:
-            return Engine(
-                kinds,
-                self._loads,
-                n,
-                max_replicas=int(self.max_replicas.max()),
-                faults=max(most_faults(specs, episode_s) for specs in faults),
-                metric_faults=[most_metric_faults(specs, episode_s) for specs in faults],
-                surge_copies=max(most_surge_copies(specs) for specs in faults),
-                sampled_s=max(kinds[0].window_s + control.tick_s, control.warmup_s),
-                threads=threads,
-            )
-        except ScenarioError:
-            raise
-        except ValueError as error:
-            raise ScenarioError(f"{_names(self.distinct)}: {error}") from error
+        return Engine(
+            kinds,
+            self._loads,
+            n,
+            max_replicas=int(self.max_replicas.max()),
+            faults=max(most_faults(specs, episode_s) for specs in faults),
+            metric_faults=[most_metric_faults(specs, episode_s) for specs in faults],
+            surge_copies=max(most_surge_copies(specs) for specs in faults),
+            sampled_s=max(kinds[0].window_s + control.tick_s, control.warmup_s),
+            threads=threads,
+        )
+
+    def equals(self, other: Mixture) -> bool:
+        """Whether a workload's index means the same in both."""
+        return self.scenarios == other.scenarios and self.load.tolist() == other.load.tolist()
 
     def _gathered(self, name: str) -> Ints:
         return np.array([attrgetter(name)(scenario) for scenario in self.scenarios], np.int64)
@@ -88,6 +87,24 @@ def distinct(scenarios: Sequence[Scenario]) -> tuple[Scenario, ...]:
         if scenario not in found:
             found.append(scenario)
     return tuple(found)
+
+
+def common_episode_ticks(scenarios: Sequence[Scenario]) -> int:
+    """Length of the scenarios' episodes.
+
+    Raises:
+        ScenarioError: Two have another: it names both.
+    """
+    first = scenarios[0]
+    for scenario in scenarios:
+        mine, theirs = first.control.episode_ticks, scenario.control.episode_ticks
+        if mine != theirs:
+            msg = (
+                f"episodes of {first.name} have {mine} ticks, of {scenario.name} {theirs}: say how "
+                "many they have side by side (episode_ticks)"
+            )
+            raise ScenarioError(msg)
+    return first.control.episode_ticks
 
 
 def _check_alike(scenarios: Sequence[Scenario]) -> None:
@@ -106,7 +123,3 @@ def _check_alike(scenarios: Sequence[Scenario]) -> None:
                     f"and {theirs}"
                 )
                 raise ScenarioError(msg)
-
-
-def _names(scenarios: Sequence[Scenario]) -> str:
-    return ", ".join(scenario.name for scenario in scenarios)

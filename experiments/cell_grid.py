@@ -32,7 +32,7 @@ RULE_SOURCES: Final = (
     "agents/policy.py",
 )
 """Code that a cell without a network depends on: no change of the training voids it."""
-_LEARNED_SOURCES: Final = (*RULE_SOURCES, "agents/*.py", "agents/artifact/*.py")
+LEARNED_SOURCES: Final = (*RULE_SOURCES, "agents/*.py", "agents/artifact/*.py")
 """Code that any cell depends on."""
 _TICKS_WORTH_A_WORKER: Final = 20_000
 """Ticks below which another process does not pay: it takes some 3 s of a core to begin."""
@@ -93,7 +93,7 @@ def entry(
 def sources_of(contestants: Iterable[Contestant]) -> tuple[str, ...]:
     """Globs of the code that the cells of contestants depend on."""
     has_network = any(weights_of(contestant) for contestant in contestants)
-    return _LEARNED_SOURCES if has_network else RULE_SOURCES
+    return LEARNED_SOURCES if has_network else RULE_SOURCES
 
 
 def filled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from ..agents.artifact.placing import place
 from ..agents.callbacks import BEST_MODEL_FILE
 from ..agents.learned_policy import load_policy
 from ..agents.trial import trace_path
+from ..envs.scenario import Scenario
 from .config import to_yaml
 from .files import writing
 from .run_files import RunError
@@ -36,8 +37,8 @@ def trained_run(store: RunStore, run_id: str, traces_dir: Path | None) -> Traine
         traces_dir: Folder of the traces; `None`: workload models stand in.
 
     Raises:
-        RunError: No such run, no model yet, or another contract than this version of the code has.
-        ScenarioError: Its scenarios cannot be read.
+        RunError: No such run, no model yet, or another contract than this version of the code has,
+            or scenarios that it does not read.
     """
     files = store.files(run_id)
     config, contract = files.config(), files.contract()
@@ -49,9 +50,7 @@ def trained_run(store: RunStore, run_id: str, traces_dir: Path | None) -> Traine
         raise RunError(f"run {run_id}: {error}") from error
     scenarios = files.scenarios()
     made_by = files.provenance()
-    has_traces = all(
-        trace_path(one, traces_dir) for one in scenarios if one.workload.trace is not None
-    )
+    has_traces = all(trace_path(one, traces_dir) is not None for one in scenarios)
     origin = Origin(
         run_id=run_id,
         seed=config.seed,
@@ -66,6 +65,12 @@ def trained_run(store: RunStore, run_id: str, traces_dir: Path | None) -> Traine
         versions={**made_by.versions, **_exporters()},
     )
     return Trained(policy, config, scenarios, contract, origin)
+
+
+def missing_traces(scenarios: Sequence[Scenario], traces_dir: Path | None) -> list[str]:
+    """Traces that scenarios name and that are not here: workload models stand in for them."""
+    named = {one.workload.trace: trace_path(one, traces_dir) for one in scenarios}
+    return sorted(name for name, path in named.items() if name is not None and path is None)
 
 
 def register(

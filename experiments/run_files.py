@@ -87,9 +87,13 @@ class RunFiles:
         """The scenarios the run was started on.
 
         Raises:
-            ScenarioError: Their file is missing or damaged.
+            RunError: Their file is missing or damaged.
         """
-        return parse_scenarios(read_yaml(self.folder / SCENARIOS_FILE), where=SCENARIOS_FILE)
+        try:
+            content = read_yaml(self.folder / SCENARIOS_FILE)
+            return parse_scenarios(content, where=SCENARIOS_FILE)
+        except ScenarioError as error:
+            raise RunError(f"run {self.run_id}: {error}") from error
 
     def contract(self) -> Contract:
         """The contract the run's policy was trained under.

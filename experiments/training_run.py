@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,8 +10,7 @@ from ..agents.callbacks import CHECKPOINT_FILE, TrainingStatus
 from ..agents.checkpoint import CheckpointError
 from ..agents.config import ConfigError, TrainingConfig
 from ..agents.training import Training, TrainingResult
-from ..envs.scenario import Scenario
-from .config import flat, to_yaml
+from .config import flat
 from .provenance import Provenance
 from .tracking import RunStore, TrackedRun
 
@@ -59,19 +58,15 @@ def open_run(
     if resume is None:
         return store.create(training.config, training.scenarios, training.contract, provenance)
     files = store.files(resume)
-    if files.scenarios_text() != to_yaml(training.scenarios):
-        changed = ", ".join(_changed(files.scenarios(), training.scenarios))
+    before = files.scenarios()
+    if before != training.scenarios:
+        changed = ", ".join(one.name for one in training.scenarios if one not in before)
         raise ConfigError(
             f"run {resume}: scenario {changed} has changed since then: start a new run"
         )
     if not (files.folder / CHECKPOINT_FILE).is_file():
         raise CheckpointError(f"run {resume}: no checkpoint was written: start a new run")
     return store.resume(resume)
-
-
-def _changed(before: Sequence[Scenario], now: Sequence[Scenario]) -> list[str]:
-    """Names of the scenarios that are not as they were."""
-    return [scenario.name for scenario in now if scenario not in before]
 
 
 def run_training(

@@ -28,7 +28,7 @@ TICKS: Final = 240
 MAX_GATEWAYS: Final = 64
 """Gateways side by side: 31,000 observations in all."""
 _STARTS: Final = 128
-"""Windows looked at for places to begin: twice as many as gateways."""
+"""Windows looked at for places to begin, over all scenarios: twice as many as gateways."""
 _SEED: Final = 61_007
 """Of the episodes and of the walk: the same run is always described by the same figures."""
 Advance: TypeAlias = Callable[[int], None]
@@ -55,6 +55,7 @@ class TrainingTraffic:
         """
         self._layouts = training_layouts(config, scenarios, traces_dir)
         sites = [scenario_site(scenario) for scenario in distinct(self._layouts.scenarios)]
+        self._starts = max(_STARTS // len(scenarios), 1)
         gateways = min(config.n_envs, MAX_GATEWAYS)
         self._batch = GatewayBatch(
             self._layouts.scenarios,
@@ -85,7 +86,7 @@ class TrainingTraffic:
         """
         batch = self._batch
         starts = np.concatenate(
-            keepable_starts(self._layouts, batch.episode_ticks, at_most=_STARTS)
+            keepable_starts(self._layouts, batch.episode_ticks, at_most=self._starts)
         )
         rng = np.random.default_rng(_SEED)
         seen = [

@@ -87,8 +87,8 @@ def _built(
     shape, normaliser = network.described()
     graph = to_onnx(network)
     contract, clusters = trained.contract, [scenario.cluster for scenario in trained.scenarios]
-    sites = [scenario_site(scenario) for scenario in trained.scenarios]
-    advised = [asdict(site) for i, site in enumerate(sites) if site not in sites[:i]]
+    sites = dict.fromkeys(scenario_site(scenario) for scenario in trained.scenarios)
+    advised = [asdict(site) for site in sites]
     draft = Manifest(
         format=FORMAT,
         fingerprint=contract.fingerprint,

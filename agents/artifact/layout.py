@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from ...envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, STEPS
 
-FORMAT: Final = "gatepilot-artifact/1"
+FORMAT: Final = "gatepilot-artifact/2"
 """Version of the layout: another one is refused."""
 MANIFEST_FILE: Final = "manifest.json"
 POLICY_FILE: Final = "policy.onnx"

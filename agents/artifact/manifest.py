@@ -148,8 +148,9 @@ class Manifest:
     normaliser: Normaliser
     limits: ReplicaLimits
     advised_sites: tuple[dict[str, Any], ...]
-    """What the advisor knew of each of the training's sites (`agents.baselines.site.Site`); empty:
-    the policy sees no advice. The advisor itself stands in the contract."""
+    """What the advisor knew of each of the training's sites (`agents.baselines.site.Site`), as the
+    scenarios have them: their variants' cold starts lie in the bounds of `origin.config_yaml`.
+    Empty: the policy sees no advice. The advisor itself stands in the contract."""
     features: tuple[Feature, ...]
     """One for each observation entry, in order."""
     golden_vectors: int

@@ -1,4 +1,4 @@
-"""The acting part of a trained network as ONNX: normaliser, layers and argmax in one graph."""
+"""The acting part of a trained network as ONNX: features, layers and argmax in one graph."""
 
 from __future__ import annotations
 

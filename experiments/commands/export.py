@@ -72,19 +72,17 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
     from ...agents.artifact.export import export_policy  # noqa: PLC0415
     from ...agents.artifact.parity import ParityError  # noqa: PLC0415
     from ..compilation import compile_with_notice  # noqa: PLC0415
-    from ..exporting import register, trained_run  # noqa: PLC0415
+    from ..exporting import missing_traces, register, trained_run  # noqa: PLC0415
     from ..terminal import StudyProgress  # noqa: PLC0415
     from ..tracking import RunStore  # noqa: PLC0415
 
     store = RunStore(runs)
     trained = trained_run(store, run, traces)
-    wanted = {scenario.workload.trace for scenario in trained.scenarios} - {None}
-    stands_in = bool(wanted) and trained.origin.traffic == "model"
-    if stands_in:
+    missing = missing_traces(trained.scenarios, traces)
+    if missing:
         typer.echo(
-            f"gatepilot export: of {', '.join(sorted(map(str, wanted)))} not all is here (see "
-            "--traces): the workload model stands in for it, so the digest differs from that of an "
-            "export with the trace",
+            f"gatepilot export: {', '.join(missing)} not here (see --traces): the workload model "
+            "stands in, so the digest differs from that of an export with the trace",
             err=True,
         )
     private_key = None if unsigned else key or _own_key()
@@ -106,7 +104,7 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
     if register_as is not None:
         version = register(store, out, manifest, name=register_as, alias=alias)
     found = _as_dict(out, manifest, private_key, version, alias)
-    found["model_stands_in"] = stands_in
+    found["model_stands_in"] = bool(missing)
     found["wall_s"] = time.perf_counter() - started_s
     if as_json:
         typer.echo(json.dumps(found, allow_nan=False))

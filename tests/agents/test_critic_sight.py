@@ -15,7 +15,7 @@ from gatepilot.envs.workload.request import Requests
 from .training_helpers import SCENARIO
 
 TICK_S, TICKS = 15.0, 40
-LOADS = 1 + len(AHEAD_TICKS)
+LOADS = len(AHEAD_TICKS)
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,12 @@ def test_loads_ahead_are_told_against_the_next_tick(scenario: Scenario) -> None:
     assert seen.shape == (2, SIZE)
     assert seen[0, 0] == pytest.approx(seen[1, 0])  # the next tick is the same
     assert seen[0, 1:LOADS] == pytest.approx(0.0, abs=1e-5)
-    assert seen[1, 1:3] == pytest.approx(0.0, abs=1e-5)  # ticks 1 and 2
-    twice = seen[1, 3:LOADS]  # from tick 3 on
+    assert seen[1, 1] == pytest.approx(0.0, abs=1e-5)  # tick 2
+    twice = seen[1, 2:LOADS]  # from tick 3 on
     assert twice == pytest.approx(twice[0])
     assert np.log(1.8) < twice[0] <= np.log(2)  # a little is added to both
     half_way = begun(told, 0.5 * TICK_S).look(np.array([8, 8]))
-    assert 0 < half_way[1, 2] < twice[0]
+    assert 0 < half_way[1, 1] < twice[0]
 
 
 def test_a_load_begins_anew_at_its_end(scenario: Scenario) -> None:
@@ -63,8 +63,8 @@ def test_a_load_begins_anew_at_its_end(scenario: Scenario) -> None:
     told = begun(sight(scenario, load, load), 40 * TICK_S)
     early, late = told.look(np.array([2, 5]))
     assert early[0] > late[0]
-    assert late[1:5] == pytest.approx(0.0, abs=1e-5)
-    assert early[4] == pytest.approx(late[0] - early[0], abs=1e-5)  # ticks 5 to 8
+    assert late[1:4] == pytest.approx(0.0, abs=1e-5)
+    assert early[3] == pytest.approx(late[0] - early[0], abs=1e-5)  # ticks 5 to 8
 
 
 def test_faults_are_told_by_the_share_of_ticks_they_are_on(scenario: Scenario) -> None:
@@ -78,6 +78,10 @@ def test_faults_are_told_by_the_share_of_ticks_they_are_on(scenario: Scenario) -
     on, after = told.look(np.array([11, 13]))[:, LOADS:].reshape(2, 3, 4)
     assert on[0].tolist() == [1, 1, 0, 0]
     assert (after == 0).all()
+    crash = Fault("crash", 9 * TICK_S, 9 * TICK_S, 0.0, 1.0, 0.0, 0.0)
+    told.begin(np.array([0]), np.array([1]), [Episode(0.0, 0, (crash,), ())])
+    assert told.look(np.array([9, 9]))[0, LOADS] == 1
+    assert told.look(np.array([10, 9]))[0, LOADS] == 0
     told.begin(np.array([0]), np.array([1]), [Episode(0.0, 0, (), ())])
     assert (told.look(np.array([9, 9]))[0, LOADS:] == 0).all()  # a new episode without faults
     assert (told.look(np.array([9, 9]))[1, LOADS:] != 0).any()

@@ -94,7 +94,11 @@ def test_scenarios_count_alike() -> None:
     both = validation(config, scenario, busy).run(policy)
     assert both.return_mean == pytest.approx((one.return_mean + other.return_mean) / 2)
     assert both.scenario_returns == {scenario.name: one.return_mean, "busy": other.return_mean}
-    assert both.figures()["return_busy"] == other.return_mean
+    assert both.figures()["return/busy"] == other.return_mean
+    odd = replace(both, scenario_returns={"mean": -1.0, "a+b (v2)/c": -2.0}).figures()
+    assert odd["return/mean"] == -1.0
+    assert odd["return/a_b _v2__c"] == -2.0
+    assert odd["return_mean"] == both.return_mean
     assert (one.windows, both.windows, one.scenario_returns) == (2, 4, {})
 
 

@@ -47,7 +47,6 @@ def ppo(
     config = PPOConfig(
         n_steps=8,
         batch_size=16,
-        no_change_bias=(0.0, 0.0),
         critic_sight=critic_sight,
         advice_logits=advice_logits,
     )
@@ -73,7 +72,7 @@ def observations(spec: ObservationSpec = ADVISED) -> NDArray[np.float32]:
     return seen
 
 
-@pytest.mark.parametrize("network", [ppo(), dqn(advice_value=1.0)])
+@pytest.mark.parametrize("network", [ppo(), dqn()])
 def test_before_it_has_learned_it_does_as_the_advisor_says(network: BasePolicy) -> None:
     assert (LearnedPolicy(network).act(observations()) - 1).tolist() == STEPS.tolist()
 

@@ -27,16 +27,18 @@ def plain() -> Scenario:
 
 def variants(scenario: Scenario, config: RandomisationConfig, n: int = 200) -> list[Scenario]:
     rng = np.random.default_rng(0)
-    others = [scenario, replace(scenario, faults=(GAP, replace(CRASH, mean_interval_s=60.0)))]
+    late = FaultSpec("hang", duration_s=10.0, start_s=1e5)
+    donor = replace(
+        scenario,
+        control=replace(scenario.control, episode_ticks=10_000),
+        faults=(GAP, replace(CRASH, mean_interval_s=60.0), late),
+    )
+    others = [donor, replace(scenario, faults=())]
     return [varied(scenario, others, config, rng) for _ in range(n)]
 
 
 def test_by_default_nothing_differs(plain: Scenario) -> None:
-    assert set(variants(plain, RandomisationConfig())) == {
-        replace(
-            plain, cluster=replace(plain.cluster, cold_start_s=engine_params(plain).cold_start_s)
-        )
-    }
+    assert set(variants(plain, RandomisationConfig())) == {plain}
 
 
 def test_cold_starts_are_spread_over_their_factors(plain: Scenario) -> None:
@@ -73,17 +75,20 @@ def test_surges_come_where_there_are_none(plain: Scenario) -> None:
 def test_some_meet_what_goes_wrong_elsewhere(plain: Scenario) -> None:
     found = variants(plain, RandomisationConfig(more_faults=0.5))
     more = [one.faults != plain.faults for one in found]
-    assert 0.15 < np.mean(more) < 0.35  # half of half: the other half of the donors is itself
-    assert {one.faults for one in found} == {(CRASH,), (CRASH, GAP)}  # its own kinds stay its own
+    assert 0.4 < np.mean(more) < 0.6
+    assert {one.faults for one in found} == {(CRASH,), (CRASH, GAP)}  # of other kinds, in time
+    rng = np.random.default_rng(0)
+    alone = [varied(plain, [plain], RandomisationConfig(more_faults=1.0), rng) for _ in range(3)]
+    assert alone == [plain] * 3
 
 
-def test_a_scenarios_first_layout_is_its_own(plain: Scenario) -> None:
+def test_the_layout_nearest_to_its_own_rate_is_a_scenarios_own(plain: Scenario) -> None:
     calm = replace(plain, name="calm", faults=())
-    config = tiny(load_scales=[1.0, 2.0, 3.0], workloads=1, randomised={"cold_start": [0.5, 0.6]})
+    config = tiny(load_scales=[0.4, 1.1, 3.0], workloads=1, randomised={"cold_start": [0.5, 0.6]})
     layouts = training_layouts(config, [plain, calm], None)
     assert layouts.places == (0, 0, 0, 1, 1, 1)
-    assert (layouts.scenarios[0], layouts.scenarios[3]) == (plain, calm)
-    for i in (1, 2, 4, 5):
+    assert (layouts.scenarios[1], layouts.scenarios[4]) == (plain, calm)
+    for i in (0, 2, 3, 5):
         assert engine_params(layouts.scenarios[i]).cold_start_s < engine_params(plain).cold_start_s
         assert layouts.scenarios[i].faults == (plain, calm)[layouts.places[i]].faults
     again = training_layouts(config, [plain, calm], None)
@@ -101,6 +106,7 @@ def test_a_scenarios_first_layout_is_its_own(plain: Scenario) -> None:
         ({"surge": [3.0, 2.0]}, r"randomised.surge: \[3\.0, 2\.0\] must be"),
         ({"more_faults": 1.5}, "randomised.more_faults"),
         ({"weather": 1}, "randomised.weather"),
+        ({"more_faults": 0.1}, "randomised.more_faults: there is no other scenario"),
     ],
 )
 def test_bad_bounds_are_named(randomised: dict[str, object], message: str) -> None:

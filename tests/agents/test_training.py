@@ -117,7 +117,7 @@ def test_contract_is_the_scenario_s() -> None:
 def test_what_cannot_be_trained_is_said_before_anything_runs() -> None:
     with pytest.raises(ConfigError, match=r"unknown preset 'profit'; known: documented"):
         Training(tiny(reward="profit"))
-    with pytest.raises(WindowError, match=r"validation\.ticks.*at most \d+ ticks fit"):
+    with pytest.raises(WindowError, match=r"validation\.ticks: tiny: .*at most \d+ ticks fit"):
         Training(tiny(validation={"ticks": 100_000}))
     with pytest.raises(ValueError, match="episode of 1000000 ticks"):
         Training(tiny(episode_ticks=1_000_000))

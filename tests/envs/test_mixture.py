@@ -137,7 +137,7 @@ def test_a_load_that_several_scenarios_share_is_kept_once() -> None:
         ),
         (
             {"cluster": replace(PLAIN.cluster, prefix_cache=False)},
-            "plain, other: prefix_cache is 1 and 0: gateways side by side have one",
+            "plain and other cannot stand side by side: cluster.prefix_cache is True and False",
         ),
     ],
 )
@@ -150,3 +150,34 @@ def test_what_cannot_stand_side_by_side_is_named(changes: dict[str, Any], messag
 def test_as_many_loads_as_scenarios() -> None:
     with pytest.raises(ValueError, match="3 workloads for 2 scenarios"):
         batch((PLAIN, WHOLE), LOADS[:3], 1)
+    for scenarios, loads in (((), LOADS[:1]), (PLAIN, ())):
+        with pytest.raises(ValueError, match="at least one scenario and one workload"):
+            batch(scenarios, loads, 1)
+
+
+def test_episodes_have_one_length() -> None:
+    longer = replace(PLAIN, name="longer", control=replace(PLAIN.control, episode_ticks=12))
+    with pytest.raises(ScenarioError, match="plain have 10 ticks, of longer 12: say how many"):
+        batch((PLAIN, longer), LOADS[:2], 1)
+    assert batch((PLAIN, longer), LOADS[:2], 1, episode_ticks=11).episode_ticks == 11
+
+
+@pytest.mark.parametrize("workload_index", [-1, 2])
+def test_a_workload_that_is_not_there_is_named(workload_index: int) -> None:
+    gateways = batch((PLAIN, WHOLE), LOADS[:2], 2)
+    gateways.reset(seeds=SEEDS[:2])
+    before = list(gateways.episodes)
+    with pytest.raises(ValueError, match=f"workload is {workload_index}, expected 0 to 1"):
+        gateways.reset(seeds=SEEDS[:2], workloads=np.array([0, workload_index]))
+    with pytest.raises(ValueError, match="start_s is -1"):
+        gateways.reset(seeds=SEEDS[:2], starts_s=np.array([0.0, -1.0]))
+    assert gateways.episodes == before
+
+
+def test_copies_come_from_batches_of_the_same_scenarios() -> None:
+    first = batch((PLAIN, WHOLE, PLAIN), LOADS[:3], 1)
+    other = batch((PLAIN, WHOLE, WHOLE), LOADS[:3], 1)
+    for gateways in (first, other):
+        gateways.reset(seeds=SEEDS[:1], workloads=np.array([2]))
+    with pytest.raises(ValueError, match="a batch of the same scenarios over the same loads"):
+        other.branch(np.array([0]), np.array([0]), first)

@@ -66,7 +66,7 @@ def test_a_model_that_stands_in_for_the_trace_is_said_aloud(
     monkeypatch.setattr("gatepilot.envs.scenario.Scenario.trace_path", lambda *_: None)
     code, out, err = cli("export", run_id, "-o", "without", "--unsigned", "--json")
     assert (code, out) == (1, "")
-    assert "light.csv not all is here (see --traces): the workload model stands in" in err
+    assert "light.csv not here (see --traces): the workload model stands in" in err
 
 
 def test_one_object_and_an_artifact_that_loads(cli: Cli, run_id: str, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_run_is_resumed_as_what_it_was(
     assert "ppo.gamma is 0.9, but" in cli.refusal(*resume)
     write_config(config, "light.yaml")
     write_scenario(tmp_path / "light.yaml", cluster={"max_replicas": 2, "cold_start_s": 20.0})
-    assert "has changed since then" in cli.refusal(*resume)
+    assert "scenario light has changed since then" in cli.refusal(*resume)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""One artifact of each learner, trained and exported once."""
+"""An artifact of each learner and one of two scenarios, trained and exported once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatepilot.agents.artifact.export import Trained, export_policy
 from gatepilot.agents.artifact.signing import make_key_pair
 from gatepilot.envs.schema.observation import ObservationSpec
 
-from ..training_helpers import tiny
+from ..training_helpers import SCENARIO, tiny
 from .artifact_kit import Quiet, train
 
 
@@ -70,8 +70,21 @@ def dqn(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, Path]) -> Se
     return _sealed(tmp_path_factory.mktemp("dqn"), keys, algo="dqn", observation="documented")
 
 
-@pytest.fixture(params=["ppo", "dqn"])
+@pytest.fixture(scope="session")
+def several(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, Path]) -> Sealed:
+    """Advised values, over two scenarios and their variants."""
+    return _sealed(
+        tmp_path_factory.mktemp("several"),
+        keys,
+        algo="dqn",
+        scenarios=[str(SCENARIO), str(SCENARIO.with_name("tiny_faults.yaml"))],
+        load_scales=[1.0, 2.0],
+        randomised={"cold_start": [0.5, 2.0], "more_faults": 0.5},
+    )
+
+
+@pytest.fixture(params=["ppo", "dqn", "several"])
 def sealed(request: pytest.FixtureRequest) -> Sealed:
-    """Both, one after the other."""
+    """All, one after the other."""
     found: Sealed = request.getfixturevalue(request.param)
     return found

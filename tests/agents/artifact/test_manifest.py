@@ -44,11 +44,13 @@ def test_it_says_what_was_trained(sealed: Sealed, manifest: Manifest) -> None:
     assert manifest.observation_spec == trained.config.observation_spec
     assert manifest.frame_stack == trained.config.frame_stack
     assert manifest.control_interval_s == trained.scenarios[0].control.tick_s
-    assert manifest.replica_limits == Limits(1, 6)
+    several = len(trained.scenarios) > 1
+    assert manifest.replica_limits == (Limits(1, 8) if several else Limits(1, 6))
     assert manifest.advisor == trained.config.advisor_params
-    site = asdict(scenario_site(trained.scenarios[0]))
+    sites = [asdict(scenario_site(scenario)) for scenario in trained.scenarios]
     is_advised = trained.config.observation == "advised"
-    assert manifest.advised_sites == ((json.loads(json.dumps(site)),) if is_advised else ())
+    assert list(manifest.advised_sites) == (json.loads(json.dumps(sites)) if is_advised else [])
+    assert manifest.origin.scenarios == (("tiny", "tiny_faults") if several else ("tiny",))
     assert manifest.origin == trained.origin
     assert manifest.network.layout == ("heads" if trained.config.algo == "ppo" else "table")
     assert manifest.golden_vectors >= 1000
@@ -71,7 +73,8 @@ def test_ranges_and_quantiles_of_what_training_saw(manifest: Manifest) -> None:
         assert feature.quantiles[-1] <= feature.high
     replicas = by_name["replicas_requested"]
     assert replicas.low == pytest.approx(1 / 32)
-    assert replicas.high == pytest.approx(6 / 32)  # the walk goes through all of them
+    most = manifest.replica_limits.max_replicas
+    assert replicas.high == pytest.approx(most / 32)  # the walk goes through all of them
     threshold = by_name["breaker_threshold"]
     assert threshold.low < 0.5 < threshold.high
 
@@ -93,7 +96,7 @@ def edited(manifest: Manifest, *path: str, value: object) -> bytes:
         (("origin", "note"), "x", r"origin\.note: Unexpected keyword argument"),
         (("golden_vectors",), "1500", "golden_vectors: Input should be a valid integer"),
         (("golden_vectors",), True, "golden_vectors: Input should be a valid integer"),
-        (("format",), "gatepilot-artifact/2", "format is 'gatepilot-artifact/2', expected"),
+        (("format",), "gatepilot-artifact/3", "format is 'gatepilot-artifact/3', expected"),
         (("control_interval_s",), 5.0, "control_interval_s: contradicts the contract"),
         (("frame_stack",), 7, "frame_stack: contradicts the contract"),
         (("features",), [], "features: contradicts the contract"),

@@ -12,6 +12,7 @@ from typing import Final
 from ..deploy_bridge.command_line import CommandLine
 
 COMMANDS: Final[dict[str, str]] = {
+    "compare": "Tracked runs side by side: figures, curves, differences.",
     "demo": "The whole story in a few minutes: train, compare, report.",
     "evaluate": "Compare policies and baselines over the same windows of traffic.",
     "export": "Seal a trained policy: ONNX, manifest, golden vectors, signature.",

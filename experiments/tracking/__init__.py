@@ -9,9 +9,10 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from .registry import ModelVersion, Registry
 from .run_store import RunStore
+from .run_summary import RunSummary
 from .tracked_run import TrackedRun
 
-__all__ = ["ModelVersion", "Registry", "RunStore", "TrackedRun"]
+__all__ = ["ModelVersion", "Registry", "RunStore", "RunSummary", "TrackedRun"]
 
 for _name in ("mlflow", "alembic"):
     logging.getLogger(_name).setLevel(logging.WARNING)

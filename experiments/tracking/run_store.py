@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from ..config import flat
 from ..provenance import Provenance
 from ..run_files import RunError, RunFiles
 from .registry import Registry
+from .run_summary import RunSummary
 from .tracked_run import TrackedRun
 from .wording import first_line
 
@@ -126,6 +128,50 @@ class RunStore:
         """
         metrics = self._client(run_id).get_run(run_id).data.metrics
         return {k.removeprefix(_BEST): v for k, v in metrics.items() if k.startswith(_BEST)}
+
+    def newest(self, count: int) -> list[str]:
+        """Ids of the last runs, the newest first.
+
+        Raises:
+            RunError: There are none.
+        """
+        self._check_database("compare")
+        client = MlflowClient(tracking_uri=self.uri)
+        known = client.get_experiment_by_name(EXPERIMENT)
+        found = known and client.search_runs([known.experiment_id], max_results=count)
+        if not found:  # MLflow's order: the newest first
+            raise RunError(f"compare: no runs in {self.folder} (see --runs)")
+        return [str(run.info.run_id) for run in found]
+
+    def summary(self, run_id: str) -> RunSummary:
+        """What is known of a run.
+
+        Raises:
+            RunError: There is no such run.
+        """
+        run = self._client(run_id).get_run(run_id)
+        tags, metrics = run.data.tags, run.data.metrics
+        started = datetime.fromtimestamp(run.info.start_time / 1000, UTC)
+        return RunSummary(
+            run_id=run_id,
+            name=str(run.info.run_name),
+            status=str(run.info.status),
+            started=started.isoformat(timespec="seconds"),
+            fingerprint=tags["fingerprint"],
+            git_commit=tags.get("git_commit"),
+            best=self.best_figures(run_id),
+            wall_s=metrics.get("time/wall_s"),
+            steps_per_s=metrics.get("time/steps_per_s"),
+        )
+
+    def curve(self, run_id: str, figure: str) -> tuple[tuple[int, float], ...]:
+        """Steps and values of a figure, in order of steps; empty: never recorded.
+
+        Raises:
+            RunError: There is no such run.
+        """
+        points = {m.step: m.value for m in self._client(run_id).get_metric_history(run_id, figure)}
+        return tuple(sorted(points.items()))
 
     def registry(self) -> Registry:
         """The registry of models beside the runs.

@@ -85,10 +85,8 @@ def compared(store: RunStore, run_ids: Sequence[str]) -> Comparison:
     runs = []
     for run_id in run_ids:
         files = store.files(run_id)
-        curve = store.curve(run_id, RETURN)
-        runs.append(
-            ComparedRun(store.summary(run_id), flat(files.config()), files.scenarios(), curve)
-        )
+        summary, curve = store.summary(run_id), store.curve(run_id, RETURN)
+        runs.append(ComparedRun(summary, flat(files.config()), files.scenarios(), curve))
     return Comparison(tuple(runs))
 
 

@@ -62,7 +62,6 @@ def _print(console: Console, columns: list[str], rows: list[list[str]], title: s
         table.add_column(column, justify="left" if i < texts else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    console.width = max(
-        console.width, 40 + sum(max(map(len, c)) + 2 for c in zip(columns, *rows, strict=True))
-    )
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    console.width = max(console.width, sum(widths) + 3 * len(widths))  # nothing is cut off
     console.print(table)

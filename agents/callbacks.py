@@ -59,6 +59,8 @@ class TrainingStatus:
     """Share of violating ticks since the last look."""
     best_return: float | None
     """Best mean return on the validation windows so far (documented reward)."""
+    has_collapsed: bool
+    """Whether the last checkpoint that was judged chooses one action nearly everywhere."""
 
 
 class TrainingCallback(BaseCallback):
@@ -104,6 +106,7 @@ class TrainingCallback(BaseCallback):
         self._started_s: float | None = None
         self.wall_s_before = 0.0
         self.best: ValidationResult | None = None
+        self._last: ValidationResult | None = None
         self.best_step = 0
         self._average = AveragedWeights()
         if progress is not None:
@@ -176,6 +179,7 @@ class TrainingCallback(BaseCallback):
                 with leaning_up(policy, logit):
                     judged.append((self._validation.run(LearnedPolicy(policy)), logit))
             result, logit = max(judged, key=lambda pair: pair[0].score)
+            self._last = result
             if self.best is None or result.score > self.best.score:
                 self.best, self.best_step = result, step
                 partial = self._folder / f"{BEST_MODEL_FILE}.partial"
@@ -213,4 +217,5 @@ class TrainingCallback(BaseCallback):
             episode_return=self._episode_return,
             violation_rate=values.get("rollout/violation_rate"),
             best_return=None if self.best is None else self.best.return_mean,
+            has_collapsed=self._last is not None and self._last.has_collapsed,
         )

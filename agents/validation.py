@@ -30,6 +30,8 @@ from .windows import Window, WindowError
 VALIDATION_SEED: Final = 20_011
 """Base of the validation windows' seeds: the same for every training, so that runs can be
 compared."""
+COLLAPSED_NATS: Final = 0.02
+"""Entropy of the choices below which a policy has collapsed: one tick in 400 is another action."""
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_. -]")
 """What no figure's name may have in MLflow (and the slash, which parts names)."""
 _THRESHOLD_COLUMN: Final = FIELD_INDEX["breaker_threshold"]
@@ -64,8 +66,7 @@ class ValidationResult:
     threshold_distance: float
     """Mean distance of the breaker's threshold from the scenario's start, a share."""
     action_entropy: float
-    """Entropy of the choices over the nine actions, nats: 0 is a policy that has collapsed to
-    one."""
+    """Entropy of the choices over the nine actions, nats (`has_collapsed`)."""
     wandering_return: float | None = None
     """Mean return of the wandering windows under the reward that is trained on: what a violation
     costs there decides how much reserve is kept. `None`: there are none."""
@@ -73,6 +74,11 @@ class ValidationResult:
     """Share of their ticks that end in violation."""
     scenario_returns: dict[str, float] = field(default_factory=dict)
     """Mean documented return by scenario, where there are several."""
+
+    @property
+    def has_collapsed(self) -> bool:
+        """Whether the policy chooses one and the same action nearly everywhere."""
+        return self.action_entropy < COLLAPSED_NATS
 
     def figures(self) -> dict[str, float]:
         """All that is known, by name."""

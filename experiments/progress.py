@@ -41,6 +41,7 @@ class TrainingProgress(Drawing):
             f"{status.steps_per_s:,.0f} steps/s",
             f"{self._remaining(status)} left",
         ]
+        figures += ["collapsed: one action everywhere"] if status.has_collapsed else []
         self._progress.update(self._task, completed=status.steps, figures=", ".join(figures))
 
     def _remaining(self, status: TrainingStatus) -> str:

@@ -30,6 +30,8 @@ def print_finished(finished: FinishedRun, store: RunStore) -> None:
     console.print(f"steps   {result.steps:,} in {result.wall_s:.0f} s ({speed})")
     console.print(f"model   {result.model_path}")
     console.print(f"MLflow  {store.ui_command}")
+    if result.validation.has_collapsed:
+        console.print("The best checkpoint has collapsed: it chooses one action nearly everywhere.")
     if result.best_step == 0:
         console.print("No checkpoint was better than the untrained policy: train longer.")
 

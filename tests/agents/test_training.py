@@ -100,6 +100,20 @@ def test_weights_that_are_not_finite_end_the_training(tmp_path: Path) -> None:
         training.run(tmp_path, ListRecorder())
 
 
+def test_a_policy_that_chooses_one_action_everywhere_is_noticed(tmp_path: Path) -> None:
+    stiff = {"n_steps": 16, "batch_size": 32, "hidden": [16], "no_change_bias": [50, 50]}
+    told: dict[str, list[bool]] = {}
+    for name, ppo in (("stiff", stiff), ("free", stiff | {"no_change_bias": [0, 0]})):
+        (tmp_path / name).mkdir()
+        config = tiny(observation="documented", steps=64, ppo=ppo)
+        statuses: list[TrainingStatus] = []
+        result = Training(config).run(tmp_path / name, ListRecorder(), on_status=statuses.append)
+        told[name] = [status.has_collapsed for status in statuses]
+        assert result.validation.has_collapsed == (name == "stiff")
+    assert all(told["stiff"])
+    assert not any(told["free"])
+
+
 def test_contract_is_the_scenario_s() -> None:
     config = tiny(observation="documented", frame_stack=2)
     scenario = load_scenario("demo")

@@ -94,6 +94,15 @@ def test_table_for_people(cli: Cli, config: Path, runs: Path) -> None:
     assert "steps/s" in err
 
 
+def test_a_collapse_is_said_aloud(cli: Cli, config: Path, runs: Path) -> None:
+    stiff = TINY_PPO | {"no_change_bias": [50, 50]}
+    write_config(config, "light.yaml", observation="extended", ppo=stiff)
+    code, out, err = cli("train", config, "--steps", "64", "--runs", runs)
+    assert code == 0
+    assert "The best checkpoint has collapsed" in out
+    assert "collapsed: one action everywhere" in "".join(err.split("\n"))
+
+
 @pytest.mark.parametrize(
     ("changes", "options", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,26 @@ def weights_of(contestant: Contestant) -> tuple[str, ...]:
     if not isinstance(contestant, Learned):
         return ()
     return tuple(member.digest for member in contestant.members)
+
+
+def spelt_out(name: str, runs: Path) -> str:
+    """A parent run as the ids of its trainings; any other name as it is.
+
+    Args:
+        name: As it was given.
+        runs: Folder of runs.
+
+    Raises:
+        RunError: There is no such run.
+    """
+    if not re.fullmatch(r"run:[^,]+", name):
+        return name
+    from .tracking import RunStore  # noqa: PLC0415  # MLflow, only where needed
+
+    store, run_id = RunStore(runs), name.removeprefix("run:")
+    if store.group_size(run_id) is None:
+        return name
+    return f"run:{','.join(store.children(run_id))}"
 
 
 def _load_run(runs: Path, run_id: str) -> TrainedPolicy:

@@ -40,7 +40,12 @@ class FinishedRun:
 
 
 def open_run(
-    training: Training, store: RunStore, provenance: Provenance, *, resume: str | None = None
+    training: Training,
+    store: RunStore,
+    provenance: Provenance,
+    *,
+    resume: str | None = None,
+    parent: str | None = None,
 ) -> TrackedRun:
     """Starts the record of a training, or goes on with one.
 
@@ -51,12 +56,15 @@ def open_run(
         store: Where runs are kept.
         provenance: By which code and command.
         resume: Id of a run to go on with; `None`: a new one.
+        parent: Id of the group it belongs to, if any.
 
     Raises:
         ValueError: It cannot be recorded or resumed: one line.
     """
     if resume is None:
-        return store.create(training.config, training.scenarios, training.contract, provenance)
+        return store.create(
+            training.config, training.scenarios, training.contract, provenance, parent=parent
+        )
     files = store.files(resume)
     before = files.scenarios()
     if before != training.scenarios:

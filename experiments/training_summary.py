@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import fmean, pstdev
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from .seeds import FinishedSeeds
 from .tracking import RunStore
 from .training_run import FinishedRun
 
@@ -34,6 +37,19 @@ def print_finished(finished: FinishedRun, store: RunStore) -> None:
         console.print("The best checkpoint has collapsed: it chooses one action nearly everywhere.")
     if result.best_step == 0:
         console.print("No checkpoint was better than the untrained policy: train longer.")
+
+
+def print_seeds(finished: FinishedSeeds, store: RunStore) -> None:
+    """Prints what each seed reached, and how to judge them together."""
+    values = list(finished.returns.values())
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    for seed, value in finished.returns.items():
+        console.print(f"seed {seed}  return {value:.2f} on the validation windows")
+    mean, spread = fmean(values), pstdev(values)
+    console.print(f"mean    {mean:.2f}, standard deviation {spread:.2f}")
+    console.print(f"run     {finished.run_id}, the parent of all")
+    console.print(f"judge   gatepilot evaluate --policy run:{finished.run_id} ...")
+    console.print(f"MLflow  {store.ui_command}")
 
 
 def figures(finished: FinishedRun) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from ...agents.contestants import FORMS
 from ...envs.scenario import Scenario
 from ..conduct import conduct
 from ..files import check_writable
+from ..named_contestants import spelt_out
 from ..options import (
     MOST_SEED,
     MOST_TICKS,
@@ -146,7 +147,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  # options of the command
         split = split or SplitName.test
     plan = StudyPlan(
         scenarios=scenarios,
-        policies=tuple(policy),
+        policies=tuple(spelt_out(name, runs) for name in policy),
         split=None if split is None else split.value,
         places=Places(cells, studies, traces, runs),
         windows=windows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +16,13 @@ from ...agents.training import Device, Training
 from ..compilation import compile_with_notice
 from ..config import config_names, load_config
 from ..files import check_folder
-from ..options import MOST_SEED, MOST_TICKS, AsJson, TracesDir
+from ..options import MOST_SEED, MOST_SEEDS, MOST_TICKS, AsJson, TracesDir
 from ..progress import TrainingProgress
 from ..provenance import collect
-from ..tracking import RunStore
-from ..training_run import config_to_resume, open_run, run_training
-from ..training_summary import print_finished
+from ..seeds import FinishedSeeds, check_seeds, group_config, train_seeds
+from ..tracking import RunStore, TrackedRun
+from ..training_run import FinishedRun, config_to_resume, open_run, run_training
+from ..training_summary import print_finished, print_seeds
 
 DIVERGED = 1
 """Exit code of a training whose weights are no longer finite."""
@@ -43,6 +45,14 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
         int | None,
         typer.Option(min=1, max=MOST_TICKS, help="Steps instead of the configuration's."),
     ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            max=MOST_SEEDS,
+            help="Train so many seeds, one after the other: child runs of one parent.",
+        ),
+    ] = None,
     device: Annotated[
         Device,
         typer.Option(help="auto is cpu: networks of 64 units are faster there than on a GPU."),
@@ -63,13 +73,16 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
 
     Example: gatepilot train tenants70b --seed 1
     """
+    if seeds is not None and resume is not None:
+        raise typer.BadParameter("--seeds begins a new group of runs; --resume knows its own")
     check_folder(runs)
     store = RunStore(runs)
     given = load_config(config)
+    group = None if resume is None else store.group_size(resume)
     if resume is None:
         wanted = replaced(given, where="command line", algo=algo, seed=seed, steps=steps)
     else:
-        stored = store.files(resume).config()
+        stored = store.files(resume).config() if group is None else group_config(store, resume)
         wanted = config_to_resume(
             stored,
             replaced(
@@ -81,21 +94,46 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
             ),
             resume,
         )
-    training = Training(wanted, traces_dir=traces, device=device)
-    compile_with_notice()
+    if seeds is not None:
+        check_seeds(wanted, seeds, MOST_SEED)
     notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
-    run = open_run(training, store, collect(), resume=resume)
-    notes.print(f"run {run.run_id}")
+    set_up = partial(Training, traces_dir=traces, device=device)
+    training = set_up(wanted)  # what cannot be trained leaves no run behind
+    compile_with_notice()
+    begun = resume
     try:
-        with TrainingProgress(wanted.name, wanted.steps) as progress:
-            finished = run_training(training, run, resume=resume is not None, on_status=progress)
+        if seeds is None and group is None:
+            run = open_run(training, store, collect(), resume=resume)
+            begun = run.run_id
+            _show(_trained(notes, training, run, resume is not None), store, as_json=as_json)
+        else:
+            begun = begun or store.create_group(wanted, seeds or 0, collect())
+            notes.print(f"run {begun}, the parent of all seeds")
+            found = train_seeds(
+                begun, training, store, collect(), set_up=set_up, train=partial(_trained, notes)
+            )
+            _show(found, store, as_json=as_json)
     except KeyboardInterrupt:
-        notes.print(f"stopped; go on with: gatepilot train {config} --resume {run.run_id}")
+        notes.print(f"stopped; go on with: gatepilot train {config} --resume {begun}")
         raise
     except TrainingDivergedError as error:
         notes.print(f"gatepilot train: {error}")
         raise typer.Exit(DIVERGED) from None
+
+
+def _trained(notes: Console, training: Training, run: TrackedRun, is_resumed: bool) -> FinishedRun:
+    """Trains with a bar."""
+    notes.print(f"run {run.run_id}")
+    name = f"{training.config.name}, seed {training.config.seed}"
+    with TrainingProgress(name, training.config.steps) as progress:
+        return run_training(training, run, resume=is_resumed, on_status=progress)
+
+
+def _show(found: FinishedRun | FinishedSeeds, store: RunStore, *, as_json: bool) -> None:
+    """Prints what was trained."""
     if as_json:
-        typer.echo(json.dumps(finished.as_dict(), allow_nan=False))
+        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+    elif isinstance(found, FinishedSeeds):
+        print_seeds(found, store)
     else:
-        print_finished(finished, store)
+        print_finished(found, store)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from mlflow import MlflowClient
 from mlflow.entities import Param, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from ...agents.config import TrainingConfig
 from ...envs.scenario import Scenario
@@ -27,6 +28,8 @@ from .wording import first_line
 EXPERIMENT: Final = "gatepilot"
 """MLflow experiment of all trainings."""
 _DATABASE: Final = "mlflow.db"
+_GROUP_TAG: Final = "seeds"
+"""Tag of a parent run: how many trainings it has."""
 _BEST: Final = "best/"
 """What the figures of a run's best checkpoint start with."""
 
@@ -58,6 +61,8 @@ class RunStore:
         scenarios: Sequence[Scenario],
         contract: Contract,
         provenance: Provenance,
+        *,
+        parent: str | None = None,
     ) -> TrackedRun:
         """Starts a run and writes down what it is.
 
@@ -66,37 +71,73 @@ class RunStore:
             scenarios: On what.
             contract: Under which contract.
             provenance: By which code and command.
+            parent: Group that it belongs to, if any.
 
         Raises:
             RunError: The folder cannot be written.
         """
-        try:
-            (self.folder / "artifacts").mkdir(parents=True, exist_ok=True)
-            with _locked(self.folder / ".lock"):
-                client = MlflowClient(tracking_uri=self.uri)
-                experiment_id = _experiment(client, self.folder / "artifacts")
-        except OSError as error:
-            raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
-        except MlflowException as error:
-            raise RunError(f"{self.folder / _DATABASE}: {first_line(error)}") from error
+        client, experiment_id = self._opened()
         tags = {
             "fingerprint": contract.fingerprint,
-            "git_commit": provenance.git_commit,
-            "git_dirty": provenance.git_dirty,
-            "command": provenance.command,
-            "python": provenance.python,
-            **{f"version.{name}": version for name, version in provenance.versions.items()},
+            MLFLOW_PARENT_RUN_ID: parent,
+            **_origin(provenance),
         }
-        run = client.create_run(experiment_id, run_name=f"{config.name}-seed{config.seed}")
-        run_id = run.info.run_id
-        client.log_batch(
-            run_id,
-            params=[Param(key, value) for key, value in flat(config).items()],
-            tags=[RunTag(key, str(value)) for key, value in tags.items() if value is not None],
-        )
+        name = f"{config.name}-seed{config.seed}"
+        run_id = _begun(client, experiment_id, name, flat(config), tags)
         files = self._files(run_id)
         files.write(config, scenarios, contract, provenance)
         return TrackedRun(client, run_id, files.folder)
+
+    def create_group(self, config: TrainingConfig, seeds: int, provenance: Provenance) -> str:
+        """Starts a parent run for trainings of one recipe that differ in their seed.
+
+        Args:
+            config: The recipe.
+            seeds: How many trainings there will be.
+            provenance: By which code and command.
+
+        Returns:
+            Its id.
+
+        Raises:
+            RunError: The folder cannot be written.
+        """
+        client, experiment_id = self._opened()
+        settings = {key: value for key, value in flat(config).items() if key != "seed"}
+        tags = {_GROUP_TAG: str(seeds), **_origin(provenance)}
+        return _begun(client, experiment_id, config.name, settings, tags)
+
+    def group_size(self, run_id: str) -> int | None:
+        """How many trainings a parent run has; `None`: it is no parent.
+
+        Raises:
+            RunError: There is no such run.
+        """
+        tags = self._client(run_id).get_run(run_id).data.tags
+        return int(tags[_GROUP_TAG]) if _GROUP_TAG in tags else None
+
+    def children(self, run_id: str) -> list[str]:
+        """Ids of a parent run's trainings, in order of their start.
+
+        Raises:
+            RunError: There is no such run.
+        """
+        client = self._client(run_id)
+        experiment_id = client.get_run(run_id).info.experiment_id
+        mine = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{run_id}'"
+        found = client.search_runs([experiment_id], mine, order_by=["attributes.start_time ASC"])
+        return [str(run.info.run_id) for run in found]
+
+    def finish_group(self, run_id: str, figures: Mapping[str, float]) -> None:
+        """Notes figures over all trainings of a parent run and marks it as finished."""
+        client = self._client(run_id)
+        for name, value in figures.items():
+            client.log_metric(run_id, name, value)
+        client.set_terminated(run_id, RunStatus.to_string(RunStatus.FINISHED))
+
+    def stop_group(self, run_id: str, status: Literal["FAILED", "KILLED"]) -> None:
+        """Marks a parent run as ended early."""
+        self._client(run_id).set_terminated(run_id, status)
 
     def resume(self, run_id: str) -> TrackedRun:
         """Opens a run that was broken off and marks it as running.
@@ -138,10 +179,11 @@ class RunStore:
         self._check_database("compare")
         client = MlflowClient(tracking_uri=self.uri)
         known = client.get_experiment_by_name(EXPERIMENT)
-        found = known and client.search_runs([known.experiment_id], max_results=count)
-        if not found:  # MLflow's order: the newest first
+        found = [] if known is None else client.search_runs([known.experiment_id])
+        ids = [str(run.info.run_id) for run in found if _GROUP_TAG not in run.data.tags]
+        if not ids:  # MLflow's order: the newest first
             raise RunError(f"compare: no runs in {self.folder} (see --runs)")
-        return [str(run.info.run_id) for run in found]
+        return ids[:count]
 
     def summary(self, run_id: str) -> RunSummary:
         """What is known of a run.
@@ -182,6 +224,22 @@ class RunStore:
         self._check_database("registry")
         return Registry(self.uri)
 
+    def _opened(self) -> tuple[MlflowClient, str]:
+        """MLflow, made if need be, and the id of our experiment.
+
+        Raises:
+            RunError: The folder cannot be written.
+        """
+        try:
+            (self.folder / "artifacts").mkdir(parents=True, exist_ok=True)
+            with _locked(self.folder / ".lock"):
+                client = MlflowClient(tracking_uri=self.uri)
+                return client, _experiment(client, self.folder / "artifacts")
+        except OSError as error:
+            raise RunError(f"{self.folder}: cannot be written ({error.strerror})") from error
+        except MlflowException as error:
+            raise RunError(f"{self.folder / _DATABASE}: {first_line(error)}") from error
+
     def _client(self, run_id: str) -> MlflowClient:
         """MLflow, if it knows the run."""
         self._check_database(f"run {run_id}")
@@ -205,6 +263,34 @@ def _experiment(client: MlflowClient, artifacts: Path) -> str:
     if known is not None:
         return str(known.experiment_id)
     return str(client.create_experiment(EXPERIMENT, artifact_location=str(artifacts.resolve())))
+
+
+def _origin(provenance: Provenance) -> dict[str, object]:
+    """By which code and command, as tags."""
+    return {
+        "git_commit": provenance.git_commit,
+        "git_dirty": provenance.git_dirty,
+        "command": provenance.command,
+        "python": provenance.python,
+        **{f"version.{name}": version for name, version in provenance.versions.items()},
+    }
+
+
+def _begun(
+    client: MlflowClient,
+    experiment_id: str,
+    name: str,
+    settings: Mapping[str, str],
+    tags: Mapping[str, object],
+) -> str:
+    """Creates a run; tags without a value are left out."""
+    run_id = str(client.create_run(experiment_id, run_name=name).info.run_id)
+    client.log_batch(
+        run_id,
+        params=[Param(key, value) for key, value in settings.items()],
+        tags=[RunTag(key, str(value)) for key, value in tags.items() if value is not None],
+    )
+    return run_id
 
 
 @contextmanager

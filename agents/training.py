@@ -28,6 +28,7 @@ from .callbacks import (
 from .checkpoint import load_checkpoint, restore
 from .config import ConfigError, TrainingConfig
 from .critic_sight import CriticSight
+from .digests import traffic_of
 from .dqn import make_dqn
 from .layouts import training_layouts
 from .normaliser import observation_figures, set_figures
@@ -84,6 +85,8 @@ class Training:
         self.config = config
         self.scenarios = tuple(load_scenario(name) for name in config.scenarios)
         self.contract = contract_of(config, self.scenarios[0])
+        traffic = [traffic_of(scenario, traces_dir) for scenario in self.scenarios]
+        self.traffic = tuple(dict.fromkeys(one for one in traffic if one is not None))
         torch.set_num_threads(config.torch_threads)
         self._layouts = layouts = training_layouts(config, self.scenarios, traces_dir)
         reward_fn = _reward(config)

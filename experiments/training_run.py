@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..agents.callbacks import CHECKPOINT_FILE, TrainingStatus
 from ..agents.checkpoint import CheckpointError
 from ..agents.config import ConfigError, TrainingConfig
+from ..agents.digests import Traffic
 from ..agents.training import Training, TrainingResult
 from .config import flat
 from .provenance import Provenance
@@ -63,9 +64,19 @@ def open_run(
     """
     if resume is None:
         return store.create(
-            training.config, training.scenarios, training.contract, provenance, parent=parent
+            training.config,
+            training.scenarios,
+            training.contract,
+            provenance,
+            traffic=training.traffic,
+            parent=parent,
         )
-    files = store.files(resume)
+    files, known = store.files(resume), store.traffic(resume)
+    if set(known) != set(training.traffic):
+        raise ConfigError(
+            f"run {resume}: started on {_named(known)}, and now there is "
+            f"{_named(training.traffic)}: give the same --traces, or start a new run"
+        )
     before = files.scenarios()
     if before != training.scenarios:
         changed = ", ".join(one.name for one in training.scenarios if one not in before)
@@ -75,6 +86,11 @@ def open_run(
     if not (files.folder / CHECKPOINT_FILE).is_file():
         raise CheckpointError(f"run {resume}: no checkpoint was written: start a new run")
     return store.resume(resume)
+
+
+def _named(traffic: Iterable[Traffic]) -> str:
+    """Traffic in words, with the start of its hash: two files may have one name."""
+    return ", ".join(f"{one} ({one.sha256[:8]})" for one in traffic)
 
 
 def run_training(

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Final, Literal
 
 from mlflow import MlflowClient
-from mlflow.entities import Param, RunStatus, RunTag
+from mlflow.entities import RunStatus
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from ...agents.config import TrainingConfig
+from ...agents.digests import Traffic, json_digest, scenario_digest
 from ...envs.scenario import Scenario
 from ...envs.schema.fingerprint import Contract
 from ..config import flat
 from ..provenance import Provenance
 from ..run_files import RunError, RunFiles
+from .entities import begun_run, dataset, origin_tags, traffic_in
 from .registry import Registry
 from .run_summary import RunSummary
 from .tracked_run import TrackedRun
@@ -62,6 +64,7 @@ class RunStore:
         contract: Contract,
         provenance: Provenance,
         *,
+        traffic: Sequence[Traffic] = (),
         parent: str | None = None,
     ) -> TrackedRun:
         """Starts a run and writes down what it is.
@@ -71,6 +74,7 @@ class RunStore:
             scenarios: On what.
             contract: Under which contract.
             provenance: By which code and command.
+            traffic: Where its requests come from: MLflow's datasets.
             parent: Group that it belongs to, if any.
 
         Raises:
@@ -79,14 +83,24 @@ class RunStore:
         client, experiment_id = self._opened()
         tags = {
             "fingerprint": contract.fingerprint,
+            "scenarios": json_digest([scenario_digest(scenario) for scenario in scenarios]),
             MLFLOW_PARENT_RUN_ID: parent,
-            **_origin(provenance),
+            **origin_tags(provenance),
         }
         name = f"{config.name}-seed{config.seed}"
-        run_id = _begun(client, experiment_id, name, flat(config), tags)
+        run_id = begun_run(client, experiment_id, name, flat(config), tags)
+        client.log_inputs(run_id, [dataset(one) for one in traffic])
         files = self._files(run_id)
         files.write(config, scenarios, contract, provenance)
         return TrackedRun(client, run_id, files.folder)
+
+    def traffic(self, run_id: str) -> tuple[Traffic, ...]:
+        """Where a run's requests came from when it was started.
+
+        Raises:
+            RunError: There is no such run.
+        """
+        return traffic_in(self._client(run_id).get_run(run_id))
 
     def create_group(self, config: TrainingConfig, seeds: int, provenance: Provenance) -> str:
         """Starts a parent run for trainings of one recipe that differ in their seed.
@@ -104,8 +118,8 @@ class RunStore:
         """
         client, experiment_id = self._opened()
         settings = {key: value for key, value in flat(config).items() if key != "seed"}
-        tags = {_GROUP_TAG: str(seeds), **_origin(provenance)}
-        return _begun(client, experiment_id, config.name, settings, tags)
+        tags = {_GROUP_TAG: str(seeds), **origin_tags(provenance)}
+        return begun_run(client, experiment_id, config.name, settings, tags)
 
     def group_size(self, run_id: str) -> int | None:
         """How many trainings a parent run has; `None`: it is no parent.
@@ -263,34 +277,6 @@ def _experiment(client: MlflowClient, artifacts: Path) -> str:
     if known is not None:
         return str(known.experiment_id)
     return str(client.create_experiment(EXPERIMENT, artifact_location=str(artifacts.resolve())))
-
-
-def _origin(provenance: Provenance) -> dict[str, object]:
-    """By which code and command, as tags."""
-    return {
-        "git_commit": provenance.git_commit,
-        "git_dirty": provenance.git_dirty,
-        "command": provenance.command,
-        "python": provenance.python,
-        **{f"version.{name}": version for name, version in provenance.versions.items()},
-    }
-
-
-def _begun(
-    client: MlflowClient,
-    experiment_id: str,
-    name: str,
-    settings: Mapping[str, str],
-    tags: Mapping[str, object],
-) -> str:
-    """Creates a run; tags without a value are left out."""
-    run_id = str(client.create_run(experiment_id, run_name=name).info.run_id)
-    client.log_batch(
-        run_id,
-        params=[Param(key, value) for key, value in settings.items()],
-        tags=[RunTag(key, str(value)) for key, value in tags.items() if value is not None],
-    )
-    return run_id
 
 
 @contextmanager

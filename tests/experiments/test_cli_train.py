@@ -1,5 +1,6 @@
 """`gatepilot train`: what it prints and leaves behind, what it refuses, and how it resumes."""
 
+import hashlib
 import os
 import shlex
 import shutil
@@ -194,6 +195,30 @@ def test_a_run_is_resumed_as_what_it_was(
     write_config(config, "light.yaml")
     write_scenario(tmp_path / "light.yaml", cluster={"max_replicas": 2, "cold_start_s": 20.0})
     assert "scenario light has changed since then" in cli.refusal(*resume)
+
+
+def test_a_run_is_resumed_on_the_traffic_it_was_started_on(
+    cli: Cli, config: Path, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_off(monkeypatch, at_step=128)
+    cli("train", config, "--runs", runs)
+    monkeypatch.undo()
+    store, trace = RunStore(runs), tmp_path / "light.csv"
+    run_id = next((runs / "artifacts").iterdir()).name
+    (known,) = store.traffic(run_id)
+    assert (known.kind, known.name) == ("trace", "light.csv")
+    assert known.sha256 == hashlib.sha256(trace.read_bytes()).hexdigest()
+    inputs = MlflowClient(tracking_uri=store.uri).get_run(run_id).inputs
+    assert inputs is not None
+    (seen,) = inputs.dataset_inputs
+    assert (seen.dataset.digest, seen.tags[0].value) == (known.sha256[:32], "training")
+    before = trace.read_text()
+    trace.write_text(before.replace(",100,", ",101,", 1))
+    resume = ("train", config, "--resume", run_id, "--runs", runs)
+    line = cli.refusal(*resume)
+    assert f"started on trace light.csv ({known.sha256[:8]}), and now there is" in line
+    trace.write_text(before)
+    assert cli(*resume)[0] == 0
 
 
 @pytest.mark.slow

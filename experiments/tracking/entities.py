@@ -48,7 +48,7 @@ def origin_tags(provenance: Provenance) -> dict[str, object]:
 
 
 def dataset(traffic: Traffic) -> DatasetInput:
-    """Traffic as a dataset; the digest is cut to what MLflow takes, the source is the whole hash."""
+    """Traffic as a dataset; its source is the hash, its digest what MLflow takes of it."""
     made = Dataset(traffic.name, traffic.sha256[:_MOST_DIGEST], traffic.kind, traffic.sha256)
     return DatasetInput(made, [InputTag("mlflow.data.context", "training")])
 

@@ -304,6 +304,11 @@ def test_the_code_of_a_rule_is_all_that_is_hashed_and_no_training(tmp_path: Path
     assert "agents/baselines/hpa.py" in modules
     # how things are hashed decides no result
     assert modules - hashed <= {"agents/digests.py"}
+    policy = TrainedPolicy(None, ObservationSpec(), "f", 1, "w")  # type: ignore[arg-type]
+    with_network = cell_grid.sources_of([rule, Learned("run:a", (policy,))])
+    more = {str(path.relative_to(root)) for glob in with_network for path in root.glob(glob)}
+    assert hashed < more
+    assert {"agents/networks.py", "agents/learned_policy.py", "agents/artifact/runtime.py"} <= more
 
 
 def test_names_make_no_folders_of_their_own(planned: TrialPlan, tmp_path: Path) -> None:

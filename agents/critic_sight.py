@@ -87,9 +87,8 @@ class CriticSight:
             on = np.zeros((len(_KINDS), len(edges)), np.bool_)
             for fault in episode.faults:
                 group = [fault.kind in kinds for kinds in _KINDS]
-                is_on = (fault.start_s < edges + self._tick_s) & (fault.end_s > edges)
-                is_on |= (edges <= fault.start_s) & (fault.start_s < edges + self._tick_s)
-                on[group] |= is_on  # a crash is over as it begins
+                is_over = (fault.end_s <= edges) & (fault.start_s < edges)  # a crash lasts no time
+                on[group] |= (fault.start_s < edges + self._tick_s) & ~is_over
             self._on[row, :, 1:] = np.cumsum(on, axis=1)
 
     def look(self, ages: NDArray[np.int64]) -> NDArray[np.float32]:

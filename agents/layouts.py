@@ -9,11 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..envs.mixture import distinct
 from ..envs.scenario import Scenario
 from ..envs.workload.load_curve import wandering
 from ..envs.workload.request import Requests, superpose
+from .baselines.site import Site
 from .config import TrainingConfig
 from .randomisation import varied
+from .scenario_site import scenario_site
 from .trial import can_redraw
 
 _WORKLOAD_STREAM: Final = 1
@@ -36,6 +39,11 @@ class Layouts:
     """Each workload's offered load."""
     places: tuple[int, ...]
     """Of each workload: which of the training's scenarios it is, or varies."""
+
+    @property
+    def sites(self) -> list[Site]:
+        """What an advisor may know of each distinct scenario, in the order of a batch's places."""
+        return [scenario_site(scenario) for scenario in distinct(self.scenarios)]
 
 
 def training_layouts(

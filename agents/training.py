@@ -12,7 +12,6 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.logger import Logger
 
 from ..envs.batch import GatewayBatch
-from ..envs.mixture import distinct
 from ..envs.reward_fn import RewardFn
 from ..envs.scenario import Scenario, load_scenario
 from ..envs.schema.fingerprint import Contract
@@ -34,7 +33,6 @@ from .layouts import training_layouts
 from .normaliser import observation_figures, set_figures
 from .ppo import make_ppo
 from .sb3_vec_env import GatewayVecEnv
-from .scenario_site import scenario_site
 from .starts import keepable_starts
 from .validation import Validation, ValidationResult
 
@@ -95,11 +93,7 @@ class Training:
             config.n_envs,
             reward_fn=reward_fn,
             observation=config.observation_spec,
-            advisor=site_advisor(
-                [scenario_site(scenario) for scenario in distinct(layouts.scenarios)],
-                config.n_envs,
-                config.advisor_params,
-            ),
+            advisor=site_advisor(layouts.sites, config.n_envs, config.advisor_params),
             split="train",
             seed=config.seed,
             episode_ticks=config.episode_ticks,

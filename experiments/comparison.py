@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ..envs.scenario import Scenario
@@ -63,7 +63,7 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """The object that `compare --json` prints."""
         return {
-            "runs": [run.summary.as_dict() | {"curve": list(run.curve)} for run in self.runs],
+            "runs": [asdict(run.summary) | {"curve": list(run.curve)} for run in self.runs],
             "differences": {key: list(values) for key, values in self.differences.items()},
             "notes": list(self.notes),
         }

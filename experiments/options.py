@@ -23,6 +23,11 @@ MOST_WORKERS: Final = 1024
 """Most processes of an evaluation."""
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+RunsDir: TypeAlias = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder of runs: MLflow's database, the models.")
+]
+RUNS_DIR: Final = Path("runs")
+"""Where runs are kept, unless another folder is given."""
 TracesDir: TypeAlias = Annotated[
     Path | None,
     typer.Option(

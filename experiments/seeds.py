@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from statistics import fmean, pstdev
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from ..agents.callbacks import CHECKPOINT_FILE
 from ..agents.config import ConfigError, TrainingConfig
@@ -33,6 +32,16 @@ class FinishedSeeds:
     """Those that were trained now, in order of their seeds."""
     returns: dict[int, float]
     """Mean validation return of every child's best checkpoint, by seed."""
+
+    @property
+    def return_mean(self) -> float:
+        """Mean of them."""
+        return fmean(self.returns.values())
+
+    @property
+    def return_sd(self) -> float:
+        """Their standard deviation."""
+        return pstdev(self.returns.values())
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `train --seeds N --json` prints."""
@@ -76,24 +85,20 @@ def train_seeds(
             wanted, known = replace(config, seed=seed), before.get(seed)
             if known is not None and store.summary(known).status == "FINISHED":
                 continue
-            is_begun = known is not None and (store.files(known).folder / CHECKPOINT_FILE).is_file()
-            if known is not None and is_begun:
-                wanted = config_to_resume(store.files(known).config(), wanted, known)
+            resume = None
+            if known is not None and _has_checkpoint(store, known):
+                resume, wanted = known, config_to_resume(store.files(known).config(), wanted, known)
             training = ready.pop() if ready and ready[0].config == wanted else set_up(wanted)
-            resume = known if is_begun else None
             run = open_run(training, store, provenance, resume=resume, parent=parent)
-            finished.append(train(training, run, is_begun))
-        returns = {
-            seed: store.best_figures(run_id)["return_mean"]
-            for seed, run_id in sorted(_children(store, parent).items())
-            if "return_mean" in store.best_figures(run_id)
-        }
-        values = np.array(list(returns.values()))
+            finished.append(train(training, run, resume is not None))
+        best = {s: store.best_figures(run_id) for s, run_id in _children(store, parent).items()}
+        returns = {s: best[s]["return_mean"] for s in sorted(best)}
+        found = FinishedSeeds(parent, tuple(finished), returns)
         store.finish_group(
             parent,
-            {"seeds/return_mean": float(values.mean()), "seeds/return_sd": float(values.std())},
+            {"seeds/return_mean": found.return_mean, "seeds/return_sd": found.return_sd},
         )
-    return FinishedSeeds(parent, tuple(finished), returns)
+    return found
 
 
 def group_config(store: RunStore, parent: str) -> TrainingConfig:
@@ -105,8 +110,7 @@ def group_config(store: RunStore, parent: str) -> TrainingConfig:
     children = _children(store, parent)
     if not children:
         raise RunError(f"run {parent}: no training of it has begun: start a new one")
-    seed = min(children)
-    return store.files(children[seed]).config()
+    return store.files(children[min(children)]).config()
 
 
 def check_seeds(config: TrainingConfig, seeds: int, most: int) -> None:
@@ -126,10 +130,13 @@ def _children(store: RunStore, parent: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for run_id in store.children(parent):  # in order of their start
         seed = store.files(run_id).config().seed
-        is_empty = not (store.files(run_id).folder / CHECKPOINT_FILE).is_file()
-        if seed not in found or not is_empty:
+        if seed not in found or _has_checkpoint(store, run_id):
             found[seed] = run_id
     return found
+
+
+def _has_checkpoint(store: RunStore, run_id: str) -> bool:
+    return (store.files(run_id).folder / CHECKPOINT_FILE).is_file()
 
 
 @contextmanager

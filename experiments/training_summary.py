@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import fmean, pstdev
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -41,11 +39,10 @@ def print_finished(finished: FinishedRun, store: RunStore) -> None:
 
 def print_seeds(finished: FinishedSeeds, store: RunStore) -> None:
     """Prints what each seed reached, and how to judge them together."""
-    values = list(finished.returns.values())
     console = Console(soft_wrap=True, highlight=False, markup=False)
     for seed, value in finished.returns.items():
         console.print(f"seed {seed}  return {value:.2f} on the validation windows")
-    mean, spread = fmean(values), pstdev(values)
+    mean, spread = finished.return_mean, finished.return_sd
     console.print(f"mean    {mean:.2f}, standard deviation {spread:.2f}")
     console.print(f"run     {finished.run_id}, the parent of all")
     console.print(f"judge   gatepilot evaluate --policy run:{finished.run_id} ...")

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...envs.batch import GatewayBatch
-from ...envs.mixture import distinct
 from ...envs.scenario import Scenario
 from ...reward.documented import default_reward
 from ..baselines.planner.advisor import site_advisor
@@ -18,7 +17,6 @@ from ..config import TrainingConfig
 from ..layouts import training_layouts
 from ..normaliser import walk_actions
 from ..policy import Policy
-from ..scenario_site import scenario_site
 from ..starts import keepable_starts
 from .layout import QUANTILE_LEVELS
 from .manifest import Feature
@@ -54,7 +52,6 @@ class TrainingTraffic:
             ScenarioError: The traffic cannot be loaded.
         """
         self._layouts = training_layouts(config, scenarios, traces_dir)
-        sites = [scenario_site(scenario) for scenario in distinct(self._layouts.scenarios)]
         self._starts = max(_STARTS // len(scenarios), 1)
         gateways = min(config.n_envs, MAX_GATEWAYS)
         self._batch = GatewayBatch(
@@ -62,7 +59,7 @@ class TrainingTraffic:
             gateways,
             reward_fn=default_reward,
             observation=config.observation_spec,
-            advisor=site_advisor(sites, gateways, config.advisor_params),
+            advisor=site_advisor(self._layouts.sites, gateways, config.advisor_params),
             split="train",
             episode_ticks=config.episode_ticks,
             requests=self._layouts.requests,

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from ..files import check_ending, check_writable
-from ..options import AsJson
+from ..options import RUNS_DIR, AsJson, RunsDir
 
 NEWEST: Final = 10
 """Runs that are shown where none is named."""
@@ -25,9 +25,7 @@ def compare(
         typer.Option(metavar="FILE.html", help="A page with the curves, too."),
     ] = None,
     as_json: AsJson = False,
-    runs: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of runs: MLflow's database, the models.")
-    ] = Path("runs"),
+    runs: RunsDir = RUNS_DIR,
 ) -> None:
     """Compare tracked runs: what the best checkpoint of each reached, and in what they differ.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ from ...agents.training import Device, Training
 from ..compilation import compile_with_notice
 from ..config import config_names, load_config
 from ..files import check_folder
-from ..options import MOST_SEED, MOST_SEEDS, MOST_TICKS, AsJson, TracesDir
+from ..options import MOST_SEED, MOST_SEEDS, MOST_TICKS, RUNS_DIR, AsJson, RunsDir, TracesDir
 from ..progress import TrainingProgress
 from ..provenance import collect
 from ..seeds import FinishedSeeds, check_seeds, group_config, train_seeds
@@ -62,9 +61,7 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
         typer.Option(metavar="RUN", help="Go on with a run that was broken off, where it stopped."),
     ] = None,
     as_json: AsJson = False,
-    runs: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of runs: MLflow's database, the models.")
-    ] = Path("runs"),
+    runs: RunsDir = RUNS_DIR,
     traces: TracesDir = None,
 ) -> None:
     """Train a policy; the best checkpoint by validation is kept, everything is logged to MLflow.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,3 @@ class RunSummary:
     """Seconds it took; None before its end."""
     steps_per_s: float | None
     """Mean speed; None before its end."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,6 @@ pytestmark = pytest.mark.timeout(90)  # making MLflow's database takes a busy ma
 def config(tmp_path: Path) -> Path:
     write_scenario(tmp_path / "light.yaml")
     return write_config(tmp_path / "tiny.yaml", "light.yaml")
-
-
-@pytest.fixture
-def runs(tmp_path: Path, empty_database: Path) -> Path:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    shutil.copy(empty_database, folder)
-    return folder
 
 
 def test_a_parent_and_its_children(cli: Cli, config: Path, runs: Path) -> None:

@@ -94,6 +94,7 @@ class TrainingCallback(BaseCallback):
         super().__init__()
         self._gateways = env
         self._validation = validation
+        self._ppo, self._steps = config.ppo, config.steps
         self._every_steps = config.validation.every_steps
         self._scale_up_logits = config.ppo.scale_up_logits if config.algo == "ppo" else (0.0,)
         self._folder = folder
@@ -133,6 +134,12 @@ class TrainingCallback(BaseCallback):
 
     def _on_rollout_start(self) -> None:
         self._look()
+        if isinstance(self.model, PPO):
+            self.model.ent_coef = self._ppo.entropy_coef_at(self._progress_share)
+
+    @property
+    def _progress_share(self) -> float:
+        return min(self.model.num_timesteps / self._steps, 1.0)
 
     def _on_training_end(self) -> None:
         self._look(is_last=True)

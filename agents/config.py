@@ -50,8 +50,11 @@ class PPOConfig:
     """Bias against variance of the advantages."""
     clip_range: Positive = 0.2
     """How far the probability of an action may move in one update."""
-    entropy_coef: NotNegative = 0.003
-    """Weight of the entropy bonus."""
+    entropy_coef: float = 0.003
+    """Weight of the entropy bonus at the start."""
+    entropy_coef_end: float | None = None
+    """Weight at the end, linear in between; below 0 it is a price: choices become definite, so
+    that the most probable one does what the sampled ones did. None: as at the start."""
     value_coef: NotNegative = 0.5
     """Weight of the value loss."""
     max_grad_norm: Positive = 0.5
@@ -59,15 +62,21 @@ class PPOConfig:
     hidden: Layers = (64, 64)
     """Units of the layers, the same for policy and value network."""
     no_change_bias: tuple[NotNegative, NotNegative] = (0.0, 3.0)
-    """Where no advice is followed: logits by which the scaling head and the threshold head prefer
-    "no change" before anything is learned. 3 makes it 91 % of the choices: the threshold rests
+    """Where a head follows no advice: logits by which scaling head and threshold head prefer "no
+    change" before anything is learned. 3 makes it 91 % of the choices: the threshold rests
     unless moving it pays. On the scaling head a bias only delays learning: for long, the most
     probable action is then none."""
 
-    advice_logits: NotNegative = 4.0
-    """Where the policy sees advice: logit by which the choice that the advice asks for is ahead
-    before anything is learned. 4 makes it 96 % of the choices: the policy begins as the advisor,
-    with a little exploration around it. 0: the advice is an entry like the others."""
+    advice_logits: tuple[NotNegative, NotNegative] = (2.5, 2.5)
+    """Where the policy sees advice: logits by which the choice that the advice asks for is ahead in
+    each head before anything is learned. 2.5 makes it 86 % of the choices: the policy begins as the
+    advisor, with some exploration around it. 0: the head follows nobody, and `no_change_bias`
+    holds."""
+
+    twins: Count = 1
+    """Environments that live through the same episodes, each by its own choices. Advantages are
+    then taken relative to the mean of the twins at the same tick (`twin_buffer`); divides
+    `n_envs`. 1: every environment for itself."""
 
     critic_sight: bool = True
     """Whether the critic is told the traffic and the faults that are to come (`critic_sight`); the
@@ -78,6 +87,11 @@ class PPOConfig:
     and the best is kept. While load rises slowly, to act in this tick or in the next is nearly the
     same, so a sampled policy spreads the choice over several ticks; the most probable action alone
     would then be to do nothing until it is too late."""
+
+    def entropy_coef_at(self, share: float) -> float:
+        """Weight of the entropy bonus after a share of the training."""
+        end = self.entropy_coef if self.entropy_coef_end is None else self.entropy_coef_end
+        return self.entropy_coef + share * (end - self.entropy_coef)
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,9 @@ class DQNConfig:
     """Adam's step."""
     gamma: Share = 0.99
     """Discount of a tick (source document)."""
+    n_steps: Count = 1
+    """Rewards that are summed up before the next value is looked up: an order pays only when the
+    replica is ready, several ticks later."""
     buffer_size: Count = 100_000
     """Transitions kept for replay (source document)."""
     learning_starts: Annotated[int, Field(ge=0)] = 10_000
@@ -107,10 +124,14 @@ class DQNConfig:
     exploration_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Part of the training over which exploration falls linearly; afterwards it stays at its
     end."""
-    advice_value: NotNegative = 0.02
+    advice_value: tuple[NotNegative, NotNegative] = (0.02, 0.02)
     """Where the policy sees advice: by how much a choice that it asks for is worth more, for each
     head, before anything is learned; in units of the scaled reward. The other layers begin near 0,
-    so that the greedy choice is the advice's. 0: the advice is an entry like the others."""
+    so that the greedy choice is the advice's. 0: the head follows nobody, and `no_change_value`
+    holds."""
+    no_change_value: tuple[NotNegative, NotNegative] = (0.0, 0.02)
+    """Where the policy sees advice and a head does not follow it: by how much "no change" is worth
+    more before anything is learned."""
     max_grad_norm: Positive = 10.0
     """Length to which a gradient is shortened."""
     hidden: Layers = (64, 64)
@@ -206,6 +227,10 @@ class TrainingConfig:
     load_curves: Annotated[int, Field(ge=0)] = 0
     """Further layouts, in each of which the rate wanders between the smallest and the largest of
     `load_scales` (`envs.workload.load_curve`): one day shows few of the ramps there are."""
+    stretch_ticks: Count | None = None
+    """Length of a layout: a stretch drawn anywhere in the training range, for each layout of each
+    scenario its own; None: all of the range. Many short layouts show more than few long ones of
+    which episodes only see parts, and take less memory."""
     randomised: RandomisationConfig | None = None
     """How all layouts are varied but one of each scenario, that at the rate nearest to its own;
     None: not at all. Nothing but the training is."""
@@ -233,6 +258,8 @@ class TrainingConfig:
                 f"ppo.batch_size: {self.ppo.batch_size} must divide n_envs * ppo.n_steps "
                 f"({collected})"
             )
+        if self.algo == "ppo" and self.n_envs % self.ppo.twins:
+            raise ValueError(f"ppo.twins: {self.ppo.twins} must divide n_envs ({self.n_envs})")
         twice = [name for i, name in enumerate(self.scenarios) if name in self.scenarios[:i]]
         if twice:
             raise ValueError(f"scenarios: {twice[0]} stands there twice")

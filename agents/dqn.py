@@ -55,6 +55,7 @@ def make_dqn(
         learning_starts=config.learning_starts,
         batch_size=config.batch_size,
         gamma=config.gamma,
+        n_steps=config.n_steps,
         train_freq=1,
         gradient_steps=config.gradient_steps,
         target_update_interval=max(config.target_update_steps, env.num_envs),
@@ -66,7 +67,7 @@ def make_dqn(
         seed=seed,
         device=device,
     )
-    cast(GatewayDQNPolicy, model.policy).follow(config.advice_value)
+    cast(GatewayDQNPolicy, model.policy).follow(config.advice_value, config.no_change_value)
     return model
 
 
@@ -75,5 +76,5 @@ def policy_kwargs(config: DQNConfig, spec: ObservationSpec) -> dict[str, Any]:
     return {
         "net_arch": list(config.hidden),
         "optimizer_kwargs": {"fused": True},
-        **features_kwargs(spec, follows=config.advice_value > 0),
+        **features_kwargs(spec, follows=any(config.advice_value)),
     }

@@ -23,6 +23,8 @@ _WORKLOAD_STREAM: Final = 1
 """Keeps the seeds of workloads apart from those of episodes."""
 _VARIANT_STREAM: Final = 2
 """And those of variants."""
+_STRETCH_STREAM: Final = 3
+"""And those of stretches."""
 _USERS_SHIFT_S: Final = 30.0
 """Largest shift of the copies that bring a load to another rate: as if each of its tenants had more
 users, whose bursts still come together. Copies shifted by more would smooth them away, and a policy
@@ -52,7 +54,8 @@ def training_layouts(
     """Every scenario's training range at every scale, and wandering between the scales.
 
     One layout of a scenario is its own, that at the rate nearest to its own; the others are varied
-    where the configuration says so. Scenarios of the same load share its layouts.
+    where the configuration says so. Scenarios of the same load share its layouts, unless these are
+    stretches of it.
 
     Args:
         config: How many of which. Where it gives other traffic, each scale has several.
@@ -73,9 +76,11 @@ def training_layouts(
             scenario.workload,
             scenario.split_range("train"),
             scenario.kv_capacity_tokens,  # no prompt may be longer
+            0 if config.stretch_ticks is None else place,
         )
         if load not in laid_out:
-            laid_out[load] = _layouts(config, scenario, traces_dir)
+            words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM, load[-1]))
+            laid_out[load] = _layouts(config, scenario, words, traces_dir)
         requests += laid_out[load]
         own = nearest * (len(laid_out[load]) - config.load_curves) // len(config.load_scales)
         places += [place] * len(laid_out[load])
@@ -89,21 +94,40 @@ def training_layouts(
     return Layouts(tuple(of_workloads), tuple(requests), tuple(places))
 
 
-def _layouts(config: TrainingConfig, scenario: Scenario, traces_dir: Path | None) -> list[Requests]:
+def _layouts(
+    config: TrainingConfig,
+    scenario: Scenario,
+    words: np.random.SeedSequence,
+    traces_dir: Path | None,
+) -> list[Requests]:
     """One scenario's."""
-    count = config.workloads if can_redraw(scenario, traces_dir) else 1
+    count = config.workloads
+    if config.stretch_ticks is None and not can_redraw(scenario, traces_dir):
+        count = 1
     factors = np.repeat(config.load_scales, count)
-    words = np.random.SeedSequence((config.seed, _WORKLOAD_STREAM))
     seeds = words.generate_state(len(factors) + config.load_curves).tolist()
+    parts = [scenario] * len(seeds)
+    if config.stretch_ticks is not None:
+        parts = [_stretch(scenario, config.stretch_ticks, seed) for seed in seeds]
     layouts = [
-        _scaled(scenario, "train", factor, seed=seed, traces_dir=traces_dir)
-        for factor, seed in zip(factors, seeds, strict=False)
+        _scaled(part, "train", factor, seed=seed, traces_dir=traces_dir)
+        for part, factor, seed in zip(parts, factors, seeds, strict=False)
     ]
     layouts += [
-        wandering_layout(scenario, "train", config.load_scales, seed=seed, traces_dir=traces_dir)
-        for seed in seeds[len(factors) :]
+        wandering_layout(part, "train", config.load_scales, seed=seed, traces_dir=traces_dir)
+        for part, seed in zip(parts[len(factors) :], seeds[len(factors) :], strict=True)
     ]
     return layouts
+
+
+def _stretch(scenario: Scenario, ticks: int, seed: int) -> Scenario:
+    """The scenario with a training range that is a stretch of its own, drawn anywhere in it."""
+    from_s, to_s = scenario.split_range("train")
+    length_s = min(ticks * scenario.control.tick_s, to_s - from_s)
+    rng = np.random.default_rng(np.random.SeedSequence((seed, _STRETCH_STREAM)))
+    start_s = from_s + float(rng.uniform(0.0, to_s - from_s - length_s))
+    splits = replace(scenario.splits, train=(start_s, start_s + length_s))
+    return replace(scenario, splits=splits)
 
 
 def wandering_layout(

@@ -12,6 +12,7 @@ What stands behind the observation (`critic_sight`) goes to the value layers alo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import create_mlp
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 
-from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS
+from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, NO_CHANGE
 from ..envs.schema.advice import ADVICE_ENTRIES, ADVICE_INDEX, scale_advice
 from ..envs.schema.observation import ObservationSpec
 from ..envs.schema.settings import THRESHOLD_STEP
@@ -130,12 +131,13 @@ class GatewayActorCritic(ActorCriticPolicy):
         layers = _Layers(self.features_extractor, self.net_arch, self.activation_fn)  # type: ignore[arg-type]
         self.mlp_extractor = layers.to(self.device)  # type: ignore[assignment]
 
-    def follow(self, weight: float) -> None:
-        """Lets a choice that the advice asks for have a logit higher by the weight."""
+    def follow(self, weights: Sequence[float]) -> None:
+        """Lets a choice that the advice asks for have a logit higher by its head's weight."""
         shares = self.features_extractor.shares
-        weights = self.get_submodule("action_net").get_parameter("weight")
+        last = self.get_submodule("action_net").get_parameter("weight")
+        by_choice = torch.tensor(np.repeat(weights, ACTION_DIMS), dtype=last.dtype)
         with torch.no_grad():
-            weights[:, weights.shape[1] - shares :] = weight * torch.eye(SHARES)[:, :shares]
+            last[:, last.shape[1] - shares :] = torch.diag(by_choice)[:, :shares]
 
 
 class _AdvisedValues(torch.nn.Module):
@@ -146,13 +148,13 @@ class _AdvisedValues(torch.nn.Module):
         self.layers = layers
         self.advice = torch.nn.Linear(SHARES, DISCRETE_ACTIONS, bias=False)
 
-    def begin_with(self, asked: torch.Tensor) -> None:
-        """Sets the advice's values, `(9, 6)`, and brings those of the last layer near 0."""
+    def begin_with(self, asked: torch.Tensor, rest: torch.Tensor) -> None:
+        """Sets the advice's values, `(9, 6)`, and brings those of the last layer near `rest`."""
         last = [layer for layer in self.layers.modules() if isinstance(layer, torch.nn.Linear)][-1]
         with torch.no_grad():
             self.advice.weight.copy_(asked)
             last.weight.mul_(_QUIET)
-            last.bias.mul_(_QUIET)
+            last.bias.mul_(_QUIET).add_(rest)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         values: torch.Tensor = self.layers(features) + self.advice(features[:, -SHARES:])
@@ -169,13 +171,21 @@ class GatewayDQNPolicy(DQNPolicy):
             network.q_net = _AdvisedValues(network.q_net).to(self.device)  # type: ignore[assignment]
         return network
 
-    def follow(self, weight: float) -> None:
-        """Lets an action be worth the weight more for each head in which the advice asks for it."""
-        scaling, threshold = ACTION_DIMS
+    def follow(self, weights: Sequence[float], no_change: Sequence[float]) -> None:
+        """Lets an action be worth more for each head in which it does as the advice asks.
+
+        Args:
+            weights: How much more, by head.
+            no_change: How much more it is worth to change nothing in a head that has no weight.
+        """
         asked = torch.zeros(DISCRETE_ACTIONS, SHARES)
-        for action in range(DISCRETE_ACTIONS):
-            asked[action, action // threshold] = weight
-            asked[action, scaling + action % threshold] = weight
+        rest = torch.zeros(DISCRETE_ACTIONS)
+        heads = np.stack(np.divmod(np.arange(DISCRETE_ACTIONS), ACTION_DIMS[1]), axis=1)
+        for action, choices in enumerate(heads):
+            for head, choice in enumerate(choices):
+                asked[action, sum(ACTION_DIMS[:head]) + choice] = weights[head]
+                if not weights[head] and choice == NO_CHANGE[head]:
+                    rest[action] += no_change[head]
         for network in (self.q_net, self.q_net_target):
             if isinstance(network.q_net, _AdvisedValues):
-                network.q_net.begin_with(asked)
+                network.q_net.begin_with(asked, rest)

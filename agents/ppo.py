@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from . import critic_sight
 from .config import PPOConfig
 from .networks import GatewayActorCritic, features_kwargs
 from .sb3_vec_env import GatewayVecEnv
+from .twin_buffer import TwinRolloutBuffer
 
 
 def make_ppo(
@@ -48,14 +49,16 @@ def make_ppo(
         ent_coef=config.entropy_coef,
         vf_coef=config.value_coef,
         max_grad_norm=config.max_grad_norm,
+        rollout_buffer_class=TwinRolloutBuffer,
+        rollout_buffer_kwargs={"twins": config.twins},
         policy_kwargs=policy_kwargs(config, spec),
         seed=seed,
         device=device,
     )
-    if spec.is_advised and config.advice_logits > 0:
-        cast(GatewayActorCritic, model.policy).follow(config.advice_logits)
-    else:
-        _prefer_no_change(model.policy.action_net, config.no_change_bias)
+    followed = config.advice_logits if spec.is_advised else (0.0, 0.0)
+    cast(GatewayActorCritic, model.policy).follow(followed)
+    biases = [0.0 if f else bias for f, bias in zip(followed, config.no_change_bias, strict=True)]
+    _prefer_no_change(model.policy.action_net, biases)
     return model
 
 
@@ -87,13 +90,13 @@ def policy_kwargs(config: PPOConfig, spec: ObservationSpec) -> dict[str, Any]:
         "optimizer_kwargs": {"fused": True},
         **features_kwargs(
             spec,
-            follows=config.advice_logits > 0,
+            follows=any(config.advice_logits),
             unseen=critic_sight.SIZE if config.critic_sight else 0,
         ),
     }
 
 
-def _prefer_no_change(action_net: torch.nn.Module, biases: tuple[float, ...]) -> None:
+def _prefer_no_change(action_net: torch.nn.Module, biases: Sequence[float]) -> None:
     """Adds a bias to the logit of index 1 of each head; the last layer's weights start near 0."""
     logits = action_net.get_parameter("bias")
     first_of_head = [sum(ACTION_DIMS[:head]) for head in range(len(ACTION_DIMS))]

@@ -50,6 +50,7 @@ class GatewayVecEnv(VecEnv):
         reward_scale: float = 1.0,
         rest_weight: float = 0.0,
         critic_sight: CriticSight | None = None,
+        twins: int = 1,
     ) -> None:
         """Wraps a batch.
 
@@ -61,8 +62,11 @@ class GatewayVecEnv(VecEnv):
             rest_weight: Price of a threshold away from its start (`learning_aids`); no statistics
                 contain it.
             critic_sight: What only the critic sees; it stands behind the observation's entries.
+            twins: Neighbouring environments that live through the same episodes: same traffic,
+                same faults, same seeds; divides the number of environments.
         """
         self.batch = batch
+        self._sets = np.arange(batch.n_envs) // twins
         self.statistics = RolloutStatistics(batch.n_envs)
         self._seed = seed
         self._flat_actions = flat_actions
@@ -97,7 +101,7 @@ class GatewayVecEnv(VecEnv):
         """Starts a new episode in every environment; the first ones are staggered."""
         n = self.num_envs
         if (self._episodes < 0).all():
-            self._lengths = -(-np.arange(1, n + 1) * self.batch.episode_ticks // n)
+            self._lengths = -(-(self._sets + 1) * self.batch.episode_ticks // (self._sets[-1] + 1))
         else:
             self._lengths[:] = self.batch.episode_ticks
         self.statistics.restart()
@@ -189,7 +193,8 @@ class GatewayVecEnv(VecEnv):
         if self._starts is None:
             workloads = chosen % self.batch.n_workloads
         else:
-            lists = [self._starts[(row + self._episodes[row]) % len(self._starts)] for row in rows]
+            turns = (self._sets[rows] + self._episodes[rows]) % len(self._starts)
+            lists = [self._starts[turn] for turn in turns]
             drawn = np.array(
                 [one[word % len(one)] for one, word in zip(lists, chosen, strict=True)]
             )
@@ -202,7 +207,8 @@ class GatewayVecEnv(VecEnv):
 
     def _words(self, row: int) -> NDArray[np.int64]:
         """The numbers that decide about an environment's episode: its seed, its workload."""
-        sequence = np.random.SeedSequence((self._seed, row, int(self._episodes[row])))
+        words = (self._seed, int(self._sets[row]), int(self._episodes[row]))
+        sequence = np.random.SeedSequence(words)
         return (sequence.generate_state(2, np.uint64) >> np.uint64(1)).astype(np.int64)
 
     def _count(self, step: BatchStep, actions: NDArray[Any]) -> None:

@@ -108,6 +108,7 @@ class Training:
             critic_sight=CriticSight(layouts, config.n_envs, batch.episode_ticks, batch.tick_s)
             if config.algo == "ppo" and config.ppo.critic_sight
             else None,
+            twins=config.ppo.twins if config.algo == "ppo" else 1,
         )
         self._validation = Validation(
             self.scenarios,

@@ -21,9 +21,10 @@ from .baselines.always_max import AlwaysMaxParams
 from .baselines.planner.params import PlannerParams
 from .config import ValidationConfig
 from .episodes import Outcomes
-from .evaluation import play_controllers, play_policy
+from .evaluation import play_controllers
 from .layouts import wandering_layout
 from .policy import Controller, Policy
+from .side_by_side import SideBySide
 from .trial import Trial, prepare_trial
 from .windows import Window, WindowError
 
@@ -117,18 +118,17 @@ class Validation:
             WindowError: A validation range does not hold one window.
             ScenarioError: The traffic cannot be loaded.
         """
-        self._trials = [
+        trials = [
             _trial(scenario, config.ticks, config.windows, traces_dir) for scenario in scenarios
         ]
-        self._observation = observation
-        self._advisor = advisor
-        self._reward_fn = reward_fn
-        self._wandering: list[Trial] = []
+        self._windows = SideBySide(trials, observation, advisor)
+        self._wandering: SideBySide | None = None
         if config.wandering_windows:
-            self._wandering = [
+            wandering = [
                 _wandering_trial(scenario, config, load_scales, traces_dir)
                 for scenario in scenarios
             ]
+            self._wandering = SideBySide(wandering, observation, advisor, reward_fn)
 
     def run(self, policy: Policy) -> ValidationResult:
         """Runs a policy through every window.
@@ -140,34 +140,23 @@ class Validation:
             Its figures.
         """
         counting = _CountingPolicy(policy)
-        played = [
-            play_policy(trial, counting, self._observation, advisor=self._advisor)
-            for trial in self._trials
-        ]
+        trials = self._windows.trials
+        played = self._windows.play(counting)
         score = return_mean = _mean([outcomes.returns for outcomes in played])
         wandering_return = wandering_violation_rate = None
-        if self._wandering:
-            others = [
-                play_policy(
-                    trial,
-                    policy,
-                    self._observation,
-                    advisor=self._advisor,
-                    reward_fn=self._reward_fn,
-                )
-                for trial in self._wandering
-            ]
+        if self._wandering is not None:
+            others = self._wandering.play(policy)
             wandering_return = _mean([outcomes.returns for outcomes in others])
             wandering_violation_rate = _mean([outcomes.violation_rate for outcomes in others])
             score = (return_mean + wandering_return) / 2
         shares = counting.counts[counting.counts > 0] / counting.counts.sum()
         returns = {
             trial.scenario.name: float(outcomes.returns.mean())
-            for trial, outcomes in zip(self._trials, played, strict=True)
+            for trial, outcomes in zip(trials, played, strict=True)
         }
         return ValidationResult(
-            windows=sum(len(trial.windows) for trial in self._trials),
-            ticks=self._trials[0].ticks,
+            windows=sum(len(trial.windows) for trial in trials),
+            ticks=trials[0].ticks,
             score=score,
             return_mean=return_mean,
             return_median=float(np.median(np.concatenate([one.returns for one in played]))),
@@ -176,7 +165,7 @@ class Validation:
             error_rate=_mean([outcomes.error_rate for outcomes in played]),
             changes=_mean([outcomes.changes for outcomes in played]),
             threshold_distance=_mean(
-                [_distances(trial, one) for trial, one in zip(self._trials, played, strict=True)]
+                [_distances(trial, one) for trial, one in zip(trials, played, strict=True)]
             ),
             action_entropy=abs(float((shares * np.log(shares)).sum())),
             wandering_return=wandering_return,

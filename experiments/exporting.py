@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import Final
 
 from ..agents.artifact.export import Trained
-from ..agents.artifact.folder import read_folder
 from ..agents.artifact.manifest import Manifest, Origin
-from ..agents.artifact.placing import place
 from ..agents.callbacks import BEST_MODEL_FILE
 from ..agents.learned_policy import load_policy
 from ..agents.trial import trace_path
 from ..envs.scenario import Scenario
 from .config import to_yaml
-from .files import writing
 from .run_files import RunError
 from .tracking import ModelVersion, RunStore
+from .tracking.onnx_model import write_onnx_model
 
 DIGEST_TAG: Final = "digest"
 """Tag of a version that names its artifact's digest."""
-ARTIFACTS_FOLDER: Final = "artifact"
-"""Within a run's folder: registered artifacts, each under the start of its digest."""
+MODELS_FOLDER: Final = "model"
+"""Within a run's folder: what was registered, each under the start of its artifact's digest."""
 _EXPORTERS: Final = ("gatepilot", "onnx", "onnxruntime", "torch")
 """Distributions that make the artifact; their versions stand beside those of the training."""
 
@@ -76,7 +74,7 @@ def missing_traces(scenarios: Sequence[Scenario], traces_dir: Path | None) -> li
 def register(
     store: RunStore, folder: Path, manifest: Manifest, *, name: str, alias: str | None
 ) -> ModelVersion:
-    """Keeps an artifact with its run and makes a version of a registered model of it.
+    """Keeps an artifact with its run, as an ONNX model of MLflow's, and makes a version of it.
 
     Args:
         store: The run's.
@@ -91,10 +89,8 @@ def register(
         OutputError: The same.
     """
     run_id = manifest.origin.run_id
-    kept = store.files(run_id).folder / ARTIFACTS_FOLDER / manifest.digest[:12]
-    with writing(kept):
-        kept.parent.mkdir(exist_ok=True)
-    place(kept, read_folder(folder), force=True)
+    kept = store.files(run_id).folder / MODELS_FOLDER / manifest.digest[:12]
+    write_onnx_model(kept, folder, manifest)
     tags = {
         DIGEST_TAG: manifest.digest,
         "fingerprint": manifest.fingerprint,

@@ -17,6 +17,7 @@ from .exporting import DIGEST_TAG
 from .files import replacing
 from .model_names import Reference
 from .tracking import Registry
+from .tracking.onnx_model import ARTIFACT_FOLDER
 
 _SHOWN_DIGITS = 12
 
@@ -78,7 +79,7 @@ def fetch(registry: Registry, reference: Reference, folder: Path, *, force: bool
     with TemporaryDirectory() as name:
         downloaded = registry.download(version, Path(name))
         try:
-            files = read_folder(downloaded)
+            files = read_folder(downloaded / ARTIFACT_FOLDER)
             manifest = _checked(files, digest)
         except ArtifactError as error:
             raise FetchRefusedError(f"{where}: {error}") from error

@@ -112,6 +112,7 @@ def run_training(
         ValueError: It cannot be resumed or recorded: one line.
         TrainingDivergedError: The weights are no longer finite; the run is marked as failed.
     """
+    run.watch_machine()
     try:
         result = training.run(run.folder, run, on_status=on_status, resume=resume)
         last = {f"best/{name}": value for name, value in result.validation.figures().items()}

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from mlflow import MlflowClient
 from mlflow.entities import Metric, RunStatus
 from mlflow.exceptions import MlflowException
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from ..files import writing
 from ..run_files import RunError
@@ -20,6 +21,8 @@ from .wording import first_line
 
 _MAX_METRICS: Final = 1000
 """Metrics that MLflow takes in one batch."""
+_SAMPLING_S: Final = 10.0
+"""Seconds between two samples of the machine: CPU, memory, disk, network, and GPUs if there are."""
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +53,17 @@ class TrackedRun:
         self.spent_s = 0.0
         """Seconds spent on talking to MLflow."""
         self._client = client
+        self._monitor = SystemMetricsMonitor(
+            run_id,
+            sampling_interval=_SAMPLING_S,
+            resume_logging=True,
+            tracking_uri=client.tracking_uri,
+        )
         self._pending: list[Metric] = []
+
+    def watch_machine(self) -> None:
+        """Notes what the machine does from now on until the run ends, on a thread of its own."""
+        self._monitor.start()
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Notes figures until the next `flush`; a figure that is not finite is left out.
@@ -81,6 +94,7 @@ class TrackedRun:
         Raises:
             RunError: The database cannot be written.
         """
+        self._monitor.finish()
         self.record(step, values)
         try:
             self._write()
@@ -95,6 +109,7 @@ class TrackedRun:
         Figures since the last flush are dropped: they belong to steps after the last checkpoint and
         come again when the run is resumed.
         """
+        self._monitor.finish()
         self._pending.clear()
         try:
             self._client.set_terminated(self.run_id, status)

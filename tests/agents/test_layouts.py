@@ -39,6 +39,22 @@ def test_scenarios_of_one_load_share_its_layouts() -> None:
     assert layouts.requests[4].mean_rate_rps > layouts.requests[0].mean_rate_rps
 
 
+def test_stretches_lie_within_the_range_and_each_scenario_has_its_own() -> None:
+    scenario = load_scenario(str(SCENARIO))
+    sooner = replace(scenario, cluster=replace(scenario.cluster, cold_start_s=1.0))
+    config = tiny(workloads=3, load_curves=1, stretch_ticks=25)
+    layouts = training_layouts(config, [scenario, sooner], None)
+    again = training_layouts(config, [scenario, sooner], None)
+    assert layouts.places == (0, 0, 0, 0, 1, 1, 1, 1)
+    assert {one.span_s for one in layouts.requests} == {25 * scenario.control.tick_s}
+    contents = [one.arrival_s.tobytes() for one in layouts.requests]
+    assert len(set(contents)) == 8
+    assert contents == [one.arrival_s.tobytes() for one in again.requests]
+    from_s, to_s = scenario.split_range("train")
+    endless = tiny(workloads=1, stretch_ticks=10**6)
+    assert training_layouts(endless, [scenario], None).requests[0].span_s == to_s - from_s
+
+
 def test_more_curves_leave_the_other_layouts_as_they_are() -> None:
     scenario = load_scenario(str(SCENARIO))
     few, more = (training_layouts(tiny(load_curves=n), [scenario], None).requests for n in (1, 2))

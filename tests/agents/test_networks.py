@@ -48,14 +48,14 @@ def ppo(
         n_steps=8,
         batch_size=16,
         critic_sight=critic_sight,
-        advice_logits=advice_logits,
+        advice_logits=(advice_logits, advice_logits),
     )
     env = environment(spec, told=config.critic_sight)
     return make_ppo(config, spec, env, seed=0, device="cpu").policy
 
 
 def dqn(spec: ObservationSpec = ADVISED, advice_value: float = 0.02) -> DQNPolicy:
-    config = DQNConfig(advice_value=advice_value)
+    config = DQNConfig(advice_value=(advice_value, advice_value))
     env = environment(spec, flat_actions=True)
     return make_dqn(config, spec, env, seed=0, device="cpu").policy
 
@@ -83,6 +83,20 @@ def test_the_weight_is_how_often_a_sampled_choice_is_another() -> None:
     log_odds = ppo(advice_logits=4.0).get_distribution(seen).log_prob(chosen)
     expected = np.exp(4) / (np.exp(4) + 2)  # a head's; two of them choose
     assert log_odds.exp().detach().numpy() == pytest.approx(expected**2, abs=0.01)
+
+
+def test_a_head_that_follows_nobody_rests() -> None:
+    seen = torch.from_numpy(observations())
+    rests = np.column_stack([STEPS[:, 0], np.zeros_like(STEPS[:, 0])])
+    config = PPOConfig(n_steps=8, batch_size=16, critic_sight=False, advice_logits=(4.0, 0.0))
+    policy = make_ppo(config, ADVISED, environment(ADVISED), seed=0, device="cpu").policy
+    assert (LearnedPolicy(policy).act(observations()) - 1).tolist() == rests.tolist()
+    odds = policy.get_distribution(seen).log_prob(torch.from_numpy(rests + 1)).exp()
+    assert odds.detach().numpy().max() <= np.exp(3) / (np.exp(3) + 2) + 0.01
+    values = DQNConfig(advice_value=(0.02, 0.0))
+    env = environment(ADVISED, flat_actions=True)
+    network = make_dqn(values, ADVISED, env, seed=0, device="cpu").policy
+    assert (LearnedPolicy(network).act(observations()) - 1).tolist() == rests.tolist()
 
 
 def test_values_differ_by_the_weight_for_each_head_that_follows() -> None:

@@ -71,6 +71,21 @@ def test_truncation_is_not_an_end_and_the_next_episode_has_begun() -> None:
     assert infos[1] == {}
 
 
+def test_twins_live_through_the_same_episodes() -> None:
+    env, batch = make(twins=2, n_workloads=5)
+    env.begin_only_at([np.array([[w, 30.0 * w]]) for w in range(5)])
+    env.reset()
+    run(env, 3 * TICKS)
+    assert batch.resets[0][0] == [0, 1, 2, 3]
+    assert [rows for rows, _ in batch.resets[1:3]] == [[0, 1], [2, 3]]  # after 4 and 8 ticks
+    drawn = list(zip(batch.resets, batch.workloads, batch.starts_s, strict=True))
+    for (_, seeds), workloads, starts_s in drawn:
+        for one in (seeds, workloads, starts_s):
+            assert one[0::2] == one[1::2]
+    assert len({seed for _, seeds in batch.resets for seed in seeds}) == 2 * 4
+    assert batch.workloads[0] == [0, 0, 1, 1]
+
+
 def test_episode_seeds_depend_on_seed_environment_and_episode_alone() -> None:
     (env, batch), (again, batch_again), (other, batch_other) = make(), make(), make(seed=4)
     for one in (env, again, other):

@@ -3,13 +3,17 @@
 import json
 import shutil
 import stat
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import yaml
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
 from gatepilot.agents.artifact.folder import read_folder
 from gatepilot.agents.artifact.network import ActingNetwork
@@ -224,6 +228,41 @@ def test_to_the_registry_and_back(cli: Cli, run_id: str, tmp_path: Path) -> None
     code, out, _ = cli("fetch", "gateway@challenger", "-o", "other")
     assert code == 0
     assert "gateway/1, which challenger points to now" in out
+
+
+def test_a_version_is_a_model_that_mlflow_can_load_by_itself(
+    cli: Cli, run_id: str, tmp_path: Path
+) -> None:
+    found = cli.json("export", run_id, "-o", "artifact", "--register", "gateway")
+    uri = RunStore(tmp_path / "runs").uri
+    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+    folder = Path(client.get_model_version_download_uri("gateway", "1"))
+    assert client.get_model_version("gateway", "1").aliases == []
+    content = yaml.safe_load((folder / "MLmodel").read_text())
+    assert content["metadata"]["digest"] == found["digest"]
+    assert set(content["flavors"]) == {"onnx", "python_function"}
+    policy = load_artifact(folder / "artifact", public_key=Path(found["public_key"]))
+    entries = len(policy.manifest.normaliser.mean)
+    (asked,) = json.loads(content["signature"]["inputs"])
+    assert asked["name"] == "observation"
+    assert asked["tensor-spec"] == {"dtype": "float32", "shape": [-1, entries]}
+    assert [one["name"] for one in json.loads(content["signature"]["outputs"])] == [
+        "logits",
+        "action",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow's own
+        import mlflow.pyfunc  # noqa: PLC0415
+
+        model = mlflow.pyfunc.load_model(str(folder))
+        seen = np.random.default_rng(0).uniform(-1, 1, (5, entries)).astype(np.float32)
+        answers = model.predict({"observation": seen})
+        with pytest.raises(MlflowException, match="observation"):
+            model.predict({"observation": seen[:, 1:]})
+    with np.load(folder / "artifact" / "golden.npz") as golden:
+        again = model.predict({"observation": golden["observations"]})
+        np.testing.assert_allclose(again["logits"], golden["logits"], atol=1e-5)
+    assert answers["action"].shape == (5, 2)
 
 
 def test_an_alias_moves_and_a_folder_does_not(cli: Cli, run_id: str) -> None:

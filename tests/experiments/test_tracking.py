@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +22,7 @@ from gatepilot.experiments.config import flat
 from gatepilot.experiments.provenance import collect
 from gatepilot.experiments.run_files import RunError
 from gatepilot.experiments.run_policy import load_run_policy
-from gatepilot.experiments.tracking import RunStore, TrackedRun
+from gatepilot.experiments.tracking import RunStore, TrackedRun, tracked_run
 from gatepilot.experiments.training_run import open_run, run_training
 
 pytestmark = pytest.mark.timeout(60)  # making MLflow's database takes a busy machine ten seconds
@@ -194,3 +196,25 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(RunError, match="cannot be written"), started(RunStore(tmp_path / "runs")):
         pass
+
+
+def test_the_machine_is_watched_until_the_end(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracked_run, "_SAMPLING_S", 0.05)
+    with started(store) as run:
+        run.watch_machine()
+        client = MlflowClient(tracking_uri=store.uri)
+        for _ in range(100):
+            time.sleep(0.1)
+            run.flush()
+            if (
+                len(client.get_metric_history(run.run_id, "system/system_memory_usage_megabytes"))
+                > 1
+            ):
+                break
+        run.finish({}, 1)
+        metrics = client.get_run(run.run_id).data.metrics
+        assert 0 < metrics["system/cpu_utilization_percentage"] <= 100
+        assert metrics["system/system_memory_usage_megabytes"] > 0
+        assert not [thread for thread in threading.enumerate() if "SystemMetrics" in thread.name]

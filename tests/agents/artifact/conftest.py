@@ -58,7 +58,7 @@ def ppo(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, Path]) -> Se
         "n_steps": 16,
         "batch_size": 32,
         "n_epochs": 2,
-        "advice_logits": 0.1,  # 3 when multiplied
+        "advice_logits": [0.1, 0.1],  # 3 when multiplied
         "hidden": [16],
         "no_change_bias": [0, 0],
     }

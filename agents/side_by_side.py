@@ -1,0 +1,80 @@
+"""Windows of several scenarios played in one batch, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..envs.batch import GatewayBatch
+from ..envs.mixture import distinct
+from ..envs.reward_fn import RewardFn
+from ..envs.schema.observation import ObservationSpec
+from ..reward.documented import default_reward
+from .baselines.planner.advisor import site_advisor
+from .baselines.planner.params import PlannerParams
+from .episodes import Outcomes, Tally
+from .policy import Policy
+from .scenario_site import scenario_site
+from .trial import Trial
+
+
+class SideBySide:
+    """Windows of several scenarios in one batch, which is kept: checkpoints are judged often."""
+
+    def __init__(
+        self,
+        trials: Sequence[Trial],
+        observation: ObservationSpec,
+        advisor: PlannerParams | None,
+        reward_fn: RewardFn = default_reward,
+    ) -> None:
+        """Makes room for all windows.
+
+        Args:
+            trials: Windows of one length; the scenarios can stand side by side (`envs.mixture`).
+            observation: What a policy sees.
+            advisor: Of the planner whose advice it sees; `None`: it sees none.
+            reward_fn: What `returns` sums up.
+        """
+        self.trials = tuple(trials)
+        windows = [window for trial in trials for window in trial.windows]
+        scenarios = [trial.scenario for trial in trials for _ in trial.requests]
+        begins = np.cumsum([0, *(len(trial.requests) for trial in trials)])
+        workloads = [
+            begins[i] + window.round for i, trial in enumerate(trials) for window in trial.windows
+        ]
+        sites = [scenario_site(scenario) for scenario in distinct(scenarios)]
+        self._batch = GatewayBatch(
+            scenarios,
+            len(windows),
+            reward_fn=reward_fn,
+            observation=observation,
+            advisor=site_advisor(sites, len(windows), advisor),
+            episode_ticks=trials[0].ticks,
+            requests=[requests for trial in trials for requests in trial.requests],
+        )
+        self._starts_s = np.array([window.start_s for window in windows])
+        self._seeds = np.array([window.seed for window in windows])
+        self._workloads = np.array(workloads)
+
+    def play(self, policy: Policy) -> list[Outcomes]:
+        """Runs a policy through every window.
+
+        Returns:
+            Of each trial what `evaluation.play_policy` gives, to the bit, but for latencies.
+        """
+        batch = self._batch
+        tally = Tally(batch.n_envs, batch.episode_ticks, with_ttft=False)
+        seen = batch.reset(starts_s=self._starts_s, seeds=self._seeds, workloads=self._workloads)
+        for tick in range(batch.episode_ticks):
+            replicas, threshold_steps = batch.replicas.copy(), batch.threshold_steps.copy()
+            step = batch.step(policy.act(seen))
+            changed = (batch.replicas != replicas) | (batch.threshold_steps != threshold_steps)
+            tally.add(tick, step, changed, batch)
+            seen = step.observation
+        outcomes, ends = tally.outcomes(), np.cumsum([len(trial.windows) for trial in self.trials])
+        return [
+            outcomes.taken(slice(end - len(trial.windows), end))
+            for trial, end in zip(self.trials, ends.tolist(), strict=True)
+        ]

@@ -8,13 +8,16 @@ from typing import Final
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from .comparison import Comparison
+from .comparison import Comparison, compared
 from .comparison_terminal import table_rows
-from .files import replacing
+from .files import replacing, writing
 from .page import Picture, filled
 from .plots import COLORS, drawn
+from .tracking import RunStore
 from .wording import short
 
+REPORT_FILE: Final = "report.html"
+"""Name of a run's own page."""
 _TEMPLATE: Final = "comparison.html.j2"
 
 
@@ -39,6 +42,25 @@ def write_page(comparison: Comparison, path: Path) -> None:
     }
     with replacing(path) as temporary:
         temporary.write_text(filled(_TEMPLATE, values), encoding="utf-8")
+
+
+def write_run_report(store: RunStore, run_id: str) -> Path:
+    """Writes the page of a training, or of all the trainings of a parent run, among its artifacts.
+
+    Returns:
+        Where.
+
+    Raises:
+        RunError: There is no such run.
+        OutputError: It cannot be written.
+    """
+    is_group = store.group_size(run_id) is not None
+    comparison = compared(store, store.children(run_id) if is_group else [run_id])
+    folder = store.files(run_id).folder
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_page(comparison, folder / REPORT_FILE)
+    return folder / REPORT_FILE
 
 
 def curves_plot(comparison: Comparison) -> Figure:

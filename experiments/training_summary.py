@@ -6,6 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from .comparison_page import REPORT_FILE
 from .seeds import FinishedSeeds
 from .tracking import RunStore
 from .training_run import FinishedRun
@@ -30,6 +31,7 @@ def print_finished(finished: FinishedRun, store: RunStore) -> None:
     console.print(f"run     {finished.run_id}")
     console.print(f"steps   {result.steps:,} in {result.wall_s:.0f} s ({speed})")
     console.print(f"model   {result.model_path}")
+    console.print(f"report  {store.files(finished.run_id).folder / REPORT_FILE}")
     console.print(f"MLflow  {store.ui_command}")
     if result.validation.has_collapsed:
         console.print("The best checkpoint has collapsed: it chooses one action nearly everywhere.")
@@ -45,6 +47,7 @@ def print_seeds(finished: FinishedSeeds, store: RunStore) -> None:
     mean, spread = finished.return_mean, finished.return_sd
     console.print(f"mean    {mean:.2f}, standard deviation {spread:.2f}")
     console.print(f"run     {finished.run_id}, the parent of all")
+    console.print(f"report  {store.files(finished.run_id).folder / REPORT_FILE}")
     console.print(f"judge   gatepilot evaluate --policy run:{finished.run_id} ...")
     console.print(f"MLflow  {store.ui_command}")
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from ...agents.callbacks import TrainingDivergedError
 from ...agents.config import Algorithm, replaced
 from ...agents.training import Device, Training
+from ..comparison_page import write_run_report
 from ..compilation import compile_with_notice
 from ..config import config_names, load_config
 from ..files import check_folder
@@ -102,13 +103,16 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
         if seeds is None and group is None:
             run = open_run(training, store, collect(), resume=resume)
             begun = run.run_id
-            _show(_trained(notes, training, run, resume is not None), store, as_json=as_json)
+            finished = _trained(notes, training, run, resume is not None)
+            write_run_report(store, begun)
+            _show(finished, store, as_json=as_json)
         else:
             begun = begun or store.create_group(wanted, seeds or 0, collect())
             notes.print(f"run {begun}, the parent of all seeds")
             found = train_seeds(
                 begun, training, store, collect(), set_up=set_up, train=partial(_trained, notes)
             )
+            write_run_report(store, begun)
             _show(found, store, as_json=as_json)
     except KeyboardInterrupt:
         notes.print(f"stopped; go on with: gatepilot train {config} --resume {begun}")

@@ -62,7 +62,7 @@ def _save(folder: Path, network: bytes, manifest: Manifest) -> None:
         from mlflow.types import Schema, TensorSpec  # noqa: PLC0415
 
     inputs, outputs = (
-        Schema([TensorSpec(np.dtype(t.dtype), (-1, *t.shape[1:]), t.name) for t in tensors])
+        Schema([TensorSpec(np.dtype(t.dtype), (-1, *map(int, t.shape[1:])), t.name) for t in tensors])
         for tensors in (manifest.network.inputs, manifest.network.outputs)
     )
     mlflow.onnx.save_model(

@@ -90,6 +90,9 @@ def test_table_for_people(cli: Cli, config: Path, runs: Path) -> None:
     run_id = next((runs / "artifacts").iterdir()).name
     assert run_id in out
     assert "model.zip" in out
+    page = runs / "artifacts" / run_id / "artifacts" / "report.html"
+    assert f"report  {page}" in out
+    assert run_id[:8] in page.read_text()
     assert "mlflow ui --backend-store-uri sqlite:///" in out
     assert "violating ticks" in out
     assert "steps/s" in err

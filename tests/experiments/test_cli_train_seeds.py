@@ -39,6 +39,8 @@ def test_a_parent_and_its_children(cli: Cli, config: Path, runs: Path) -> None:
     assert group.data.metrics["seeds/return_sd"] == pytest.approx(abs(best[0] - best[1]) / 2)
     assert "seed" not in group.data.params
     assert client.get_run(children[0]).data.tags["mlflow.parentRunId"] == parent
+    page = (store.files(parent).folder / "report.html").read_text()
+    assert all(child[:8] in page for child in children)
     assert store.newest(9) == children[::-1]  # a parent is no training
 
     code, out, err = cli("train", config, "--resume", parent, "--runs", runs, "--seed", "7")

@@ -78,10 +78,6 @@ class PPOConfig:
     then taken relative to the mean of the twins at the same tick (`twin_buffer`); divides
     `n_envs`. 1: every environment for itself."""
 
-    critic_sight: bool = True
-    """Whether the critic is told the traffic and the faults that are to come (`critic_sight`); the
-    policy never is."""
-
     scale_up_logits: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0, 1.0, 2.0)
     """Each checkpoint is judged once with each of these added to the logit of "one replica more",
     and the best is kept. While load rises slowly, to act in this tick or in the next is nearly the

@@ -14,8 +14,7 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, from_discrete
 from . import dqn, ppo
 from .config import TrainingConfig
-from .critic_sight import with_critic_sight
-from .networks import Features, GatewayActorCritic, GatewayDQNPolicy
+from .networks import GatewayActorCritic, GatewayDQNPolicy
 
 
 class LearnedPolicy:
@@ -29,7 +28,6 @@ class LearnedPolicy:
         """
         self.network = network
         self._is_flat = isinstance(network.action_space, spaces.Discrete)
-        self._unseen = next(m.unseen for m in network.modules() if isinstance(m, Features))
 
     def act(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
         """Chooses for n gateways.
@@ -40,9 +38,6 @@ class LearnedPolicy:
         Returns:
             Shape `(n, 2)`: head indices; 1 is "no change".
         """
-        if self._unseen:  # what only the critic looks at
-            unseen = np.zeros((len(observation), self._unseen), np.float32)
-            observation = np.concatenate([observation, unseen], axis=1)
         actions, _ = self.network.predict(observation, deterministic=True)
         return from_discrete(actions) if self._is_flat else np.asarray(actions, np.int64)
 
@@ -66,7 +61,7 @@ def load_policy(path: Path, config: TrainingConfig) -> LearnedPolicy:
     network: BasePolicy
     if config.algo == "ppo":
         network = GatewayActorCritic(
-            with_critic_sight(observation_space, config.ppo.critic_sight),
+            observation_space,
             spaces.MultiDiscrete(list(ACTION_DIMS)),
             lambda _: 0.0,
             **ppo.policy_kwargs(config.ppo, spec),

@@ -1,4 +1,4 @@
-"""Networks: they begin by doing as the advisor says, and their critic may know what is to come.
+"""Networks: they begin by doing as the advisor says.
 
 Where a policy sees advice (`replicas_gap`, `threshold_gap`), the way from the advice to the choice
 is laid into the network: each choice of a head gets the share to which the advice asks for it,
@@ -6,8 +6,6 @@ times a weight that is learned like all others, besides what the layers make of 
 observation. So before the first update the policy is the advisor at steps of one, and not a random
 walk: learning begins where the best known rule ends (residual policy learning; Silver et al. 2018,
 Johannink et al. 2019).
-
-What stands behind the observation (`critic_sight`) goes to the value layers alone.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ SHARES: Final = sum(ACTION_DIMS)
 
 
 class Features(Standardiser):
-    """Standardised entries, the shares of the advice, and what only the critic sees.
+    """Standardised entries, and the shares of the advice.
 
     For each head, with g the gap in steps, cut to [-1, 1], the shares are `max(-g, 0), 1 - |g|,
     max(g, 0)`.
@@ -47,39 +45,35 @@ class Features(Standardiser):
     columns: torch.Tensor
     steps: torch.Tensor
 
-    def __init__(
-        self, observation_space: spaces.Box, columns: tuple[int, ...] = (), unseen: int = 0
-    ) -> None:
+    def __init__(self, observation_space: spaces.Box, columns: tuple[int, ...] = ()) -> None:
         """Looks where what stands.
 
         Args:
-            observation_space: Of the entries, and behind them what only the critic sees.
+            observation_space: Of the entries.
             columns: Entries of the gaps, in the order of the heads; empty: no advice is followed.
-            unseen: Entries that only the critic sees.
         """
         self.shares = SHARES if columns else 0
-        entries = int(np.prod(observation_space.shape)) - unseen
-        super().__init__(observation_space, entries, entries + self.shares + unseen)
+        entries = int(np.prod(observation_space.shape))
+        super().__init__(observation_space, entries, entries + self.shares)
         advice = np.zeros((1, len(ADVICE_ENTRIES)))
         for name, size in _STEP_SIZES.items():
             advice[0, ADVICE_INDEX[name]] = size
         scaled = scale_advice(advice)[0, [ADVICE_INDEX[name] for name in _STEP_SIZES]]
-        self.entries, self.seen, self.unseen = entries, entries + self.shares, unseen
         self.register_buffer("columns", torch.tensor(columns, dtype=torch.int64))
         self.register_buffer("steps", torch.tensor(scaled, dtype=torch.float32))
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        """`(n, entries + unseen)` to `(n, entries + shares + unseen)`."""
-        entries = observations[:, : self.entries]
-        features = [super().forward(entries)]
-        if self.shares:
-            gaps = torch.clamp(entries[:, self.columns] / self.steps, -1.0, 1.0)
-            up, down = torch.relu(gaps), torch.relu(-gaps)
-            features.append(torch.stack([down, 1.0 - up - down, up], dim=-1).flatten(1))
-        return torch.cat([*features, observations[:, self.entries :]], dim=-1)
+        """`(n, entries)` to `(n, entries + shares)`."""
+        standardised = super().forward(observations)
+        if not self.shares:
+            return standardised
+        gaps = torch.clamp(observations[:, self.columns] / self.steps, -1.0, 1.0)
+        up, down = torch.relu(gaps), torch.relu(-gaps)
+        shares = torch.stack([down, 1.0 - up - down, up], dim=-1).flatten(1)
+        return torch.cat([standardised, shares], dim=-1)
 
 
-def features_kwargs(spec: ObservationSpec, *, follows: bool, unseen: int = 0) -> dict[str, Any]:
+def features_kwargs(spec: ObservationSpec, *, follows: bool) -> dict[str, Any]:
     """The arguments of a stable-baselines3 policy that say how it takes in observations.
 
     Args:
@@ -91,21 +85,21 @@ def features_kwargs(spec: ObservationSpec, *, follows: bool, unseen: int = 0) ->
     columns = tuple(spec.entries.index(name) for name in names)
     return {
         "features_extractor_class": Features,
-        "features_extractor_kwargs": {"columns": columns, "unseen": unseen},
+        "features_extractor_kwargs": {"columns": columns},
     }
 
 
 class _Layers(torch.nn.Module):
-    """Policy layers over what is seen, with the shares laid past them; value layers over all."""
+    """Policy layers with the shares laid past them, and value layers."""
 
     def __init__(
         self, features: Features, net_arch: dict[str, list[int]], kind: type[torch.nn.Module]
     ) -> None:
         super().__init__()
-        self._seen, self._shares = features.seen, features.shares
+        self._shares = features.shares
         self.latent_dim_pi = net_arch["pi"][-1] + self._shares
         self.latent_dim_vf = net_arch["vf"][-1]
-        policy_layers = create_mlp(features.seen, -1, net_arch["pi"], kind)
+        policy_layers = create_mlp(features.features_dim, -1, net_arch["pi"], kind)
         self.policy_net = torch.nn.Sequential(*policy_layers)
         value_layers = create_mlp(features.features_dim, -1, net_arch["vf"], kind)
         self.value_net = torch.nn.Sequential(*value_layers)
@@ -114,8 +108,9 @@ class _Layers(torch.nn.Module):
         return self.forward_actor(features), self.forward_critic(features)
 
     def forward_actor(self, features: torch.Tensor) -> torch.Tensor:
-        seen = features[:, : self._seen]
-        return torch.cat([self.policy_net(seen), seen[:, self._seen - self._shares :]], dim=-1)
+        latent: torch.Tensor = self.policy_net(features)
+        shares = features[:, features.shape[1] - self._shares :]
+        return torch.cat([latent, shares], dim=-1)
 
     def forward_critic(self, features: torch.Tensor) -> torch.Tensor:
         value: torch.Tensor = self.value_net(features)

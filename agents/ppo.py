@@ -13,7 +13,6 @@ from stable_baselines3.common.utils import LinearSchedule
 
 from ..envs.schema.action import ACTION_DIMS, NO_CHANGE, STEPS
 from ..envs.schema.observation import ObservationSpec
-from . import critic_sight
 from .config import PPOConfig
 from .networks import GatewayActorCritic, features_kwargs
 from .sb3_vec_env import GatewayVecEnv
@@ -88,11 +87,7 @@ def policy_kwargs(config: PPOConfig, spec: ObservationSpec) -> dict[str, Any]:
     return {
         "net_arch": {"pi": layers, "vf": layers},
         "optimizer_kwargs": {"fused": True},
-        **features_kwargs(
-            spec,
-            follows=any(config.advice_logits),
-            unseen=critic_sight.SIZE if config.critic_sight else 0,
-        ),
+        **features_kwargs(spec, follows=any(config.advice_logits)),
     }
 
 

@@ -18,7 +18,6 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 from ..envs.batch import BatchStep, GatewayBatch
 from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, NO_CHANGE, from_discrete
 from ..envs.schema.settings import THRESHOLD_STEP
-from .critic_sight import CriticSight, with_critic_sight
 from .learning_aids import threshold_rest
 from .rollout_statistics import RolloutStatistics
 
@@ -49,7 +48,6 @@ class GatewayVecEnv(VecEnv):
         flat_actions: bool = False,
         reward_scale: float = 1.0,
         rest_weight: float = 0.0,
-        critic_sight: CriticSight | None = None,
         twins: int = 1,
     ) -> None:
         """Wraps a batch.
@@ -61,7 +59,6 @@ class GatewayVecEnv(VecEnv):
             reward_scale: Factor on the returned reward; statistics stay unscaled.
             rest_weight: Price of a threshold away from its start (`learning_aids`); no statistics
                 contain it.
-            critic_sight: What only the critic sees; it stands behind the observation's entries.
             twins: Neighbouring environments that live through the same episodes: same traffic,
                 same faults, same seeds; divides the number of environments.
         """
@@ -72,7 +69,6 @@ class GatewayVecEnv(VecEnv):
         self._flat_actions = flat_actions
         self._reward_scale = reward_scale
         self._rest_weight = rest_weight
-        self._critic_sight = critic_sight
         self._starts: Sequence[NDArray[np.float64]] | None = None
         self._pending = np.full((batch.n_envs, len(ACTION_DIMS)), NO_CHANGE)
         self._episodes = np.full(batch.n_envs, -1, dtype=np.int64)
@@ -85,8 +81,7 @@ class GatewayVecEnv(VecEnv):
             if flat_actions
             else spaces.MultiDiscrete(list(ACTION_DIMS))
         )
-        space = with_critic_sight(spaces.Box(spec.low, spec.high), critic_sight is not None)
-        super().__init__(batch.n_envs, space, action_space)
+        super().__init__(batch.n_envs, spaces.Box(spec.low, spec.high), action_space)
 
     def begin_only_at(self, starts: Sequence[NDArray[np.float64]]) -> None:
         """Lets episodes begin only at these places; without it, anywhere in any workload.
@@ -105,7 +100,7 @@ class GatewayVecEnv(VecEnv):
         else:
             self._lengths[:] = self.batch.episode_ticks
         self.statistics.restart()
-        return self._shown(self._start_episodes(np.arange(n)))
+        return self._start_episodes(np.arange(n))
 
     def step_async(self, actions: NDArray[Any]) -> None:
         """Takes the actions of the next tick."""
@@ -118,7 +113,7 @@ class GatewayVecEnv(VecEnv):
         step = self.batch.step(actions)
         self._ages += 1
         self._count(step, actions)
-        observation = self._shown(step.observation)
+        observation = step.observation
         rest = threshold_rest(
             self.batch.truth, self.batch.rest_threshold_steps, weight=self._rest_weight
         )
@@ -133,7 +128,7 @@ class GatewayVecEnv(VecEnv):
             complete = self._ages[rows] >= self.batch.episode_ticks
             self.statistics.finish(rows, complete=complete)
             self._lengths[rows] = self.batch.episode_ticks
-            observation = self._shown(self._start_episodes(rows))
+            observation = self._start_episodes(rows)
         return observation, (reward * self._reward_scale).astype(np.float32), done, infos
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -176,13 +171,7 @@ class GatewayVecEnv(VecEnv):
             observation = self._start_episodes(fresh)
         self._ages[:] = ages
         self.statistics.restart()
-        return self._shown(observation)
-
-    def _shown(self, observation: NDArray[np.float32]) -> NDArray[np.float32]:
-        """With what only the critic sees behind it."""
-        if self._critic_sight is None:
-            return observation
-        return np.concatenate([observation, self._critic_sight.look(self._ages)], axis=1)
+        return observation
 
     def _start_episodes(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
         self._episodes[rows] += 1
@@ -199,11 +188,7 @@ class GatewayVecEnv(VecEnv):
                 [one[word % len(one)] for one, word in zip(lists, chosen, strict=True)]
             )
             workloads, starts_s = drawn[:, 0].astype(np.int64), drawn[:, 1]
-        observation = self.batch.reset(rows, seeds=seeds, workloads=workloads, starts_s=starts_s)
-        if self._critic_sight is not None:
-            episodes = [self.batch.episodes[row] for row in rows]
-            self._critic_sight.begin(rows, workloads, episodes)
-        return observation
+        return self.batch.reset(rows, seeds=seeds, workloads=workloads, starts_s=starts_s)
 
     def _words(self, row: int) -> NDArray[np.int64]:
         """The numbers that decide about an environment's episode: its seed, its workload."""

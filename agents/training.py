@@ -26,7 +26,6 @@ from .callbacks import (
 )
 from .checkpoint import load_checkpoint, restore
 from .config import ConfigError, TrainingConfig
-from .critic_sight import CriticSight
 from .digests import traffic_of
 from .dqn import make_dqn
 from .layouts import training_layouts
@@ -105,9 +104,6 @@ class Training:
             flat_actions=config.algo == "dqn",
             reward_scale=config.reward_scale,
             rest_weight=config.threshold_rest,
-            critic_sight=CriticSight(layouts, config.n_envs, batch.episode_ticks, batch.tick_s)
-            if config.algo == "ppo" and config.ppo.critic_sight
-            else None,
             twins=config.ppo.twins if config.algo == "ppo" else 1,
         )
         self._validation = Validation(

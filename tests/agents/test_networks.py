@@ -1,4 +1,4 @@
-"""A policy that sees advice begins as the advisor; what the critic is told stays with it."""
+"""A policy that sees advice begins as the advisor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.dqn.policies import DQNPolicy
 
 from gatepilot.agents.config import DQNConfig, PPOConfig
-from gatepilot.agents.critic_sight import SIZE, CriticSight
 from gatepilot.agents.dqn import make_dqn
 from gatepilot.agents.learned_policy import LearnedPolicy
 from gatepilot.agents.ppo import make_ppo
@@ -30,27 +29,19 @@ GAPS = [(r, t) for r in (-7, -1, 0, 1, 2) for t in (-9, -1, 0, 1, 3)]
 STEPS = np.sign(np.array(GAPS))
 
 
-def environment(
-    spec: ObservationSpec, *, flat_actions: bool = False, told: bool = False
-) -> GatewayVecEnv:
+def environment(spec: ObservationSpec, *, flat_actions: bool = False) -> GatewayVecEnv:
     batch = FakeBatch(2, 4)
     batch.observation_spec.low, batch.observation_spec.high = spec.low, spec.high
-    sight = cast(CriticSight, object()) if told else None
-    return GatewayVecEnv(
-        cast(GatewayBatch, batch), seed=0, flat_actions=flat_actions, critic_sight=sight
-    )
+    return GatewayVecEnv(cast(GatewayBatch, batch), seed=0, flat_actions=flat_actions)
 
 
-def ppo(
-    spec: ObservationSpec = ADVISED, *, critic_sight: bool = False, advice_logits: float = 4.0
-) -> ActorCriticPolicy:
+def ppo(spec: ObservationSpec = ADVISED, advice_logits: float = 4.0) -> ActorCriticPolicy:
     config = PPOConfig(
         n_steps=8,
         batch_size=16,
-        critic_sight=critic_sight,
         advice_logits=(advice_logits, advice_logits),
     )
-    env = environment(spec, told=config.critic_sight)
+    env = environment(spec)
     return make_ppo(config, spec, env, seed=0, device="cpu").policy
 
 
@@ -88,7 +79,7 @@ def test_the_weight_is_how_often_a_sampled_choice_is_another() -> None:
 def test_a_head_that_follows_nobody_rests() -> None:
     seen = torch.from_numpy(observations())
     rests = np.column_stack([STEPS[:, 0], np.zeros_like(STEPS[:, 0])])
-    config = PPOConfig(n_steps=8, batch_size=16, critic_sight=False, advice_logits=(4.0, 0.0))
+    config = PPOConfig(n_steps=8, batch_size=16, advice_logits=(4.0, 0.0))
     policy = make_ppo(config, ADVISED, environment(ADVISED), seed=0, device="cpu").policy
     assert (LearnedPolicy(policy).act(observations()) - 1).tolist() == rests.tolist()
     odds = policy.get_distribution(seen).log_prob(torch.from_numpy(rests + 1)).exp()
@@ -143,25 +134,3 @@ def test_advice_can_be_an_entry_like_the_others() -> None:
     logits = ppo(advice_logits=0.0).get_submodule("action_net").get_parameter("weight")
     assert logits.shape == (6, 64)
     assert not any("advice" in name for name in dqn(advice_value=0.0).state_dict())
-
-
-def test_what_the_critic_is_told_moves_the_value_and_never_the_choice() -> None:
-    policy = ppo(critic_sight=True)
-    with torch.no_grad():  # so that every unit counts
-        for parameter in policy.mlp_extractor.parameters():
-            parameter.add_(0.05)
-    seen = observations()
-    told = np.random.default_rng(1).uniform(-5, 5, (len(seen), SIZE)).astype(np.float32)
-    ignorant, knowing = (
-        torch.from_numpy(np.concatenate([seen, more], axis=1)) for more in (0 * told, told)
-    )
-    choices = [policy.get_distribution(x).distribution for x in (ignorant, knowing)]
-    for one, other in zip(*choices, strict=True):
-        assert torch.equal(one.logits, other.logits)
-    assert not torch.isclose(policy.predict_values(ignorant), policy.predict_values(knowing)).any()
-    assert (LearnedPolicy(policy).act(seen) - 1).shape == STEPS.shape
-
-
-def test_a_critic_may_be_told_nothing() -> None:
-    policy = ppo(critic_sight=False)
-    assert policy.observation_space.shape == (len(ADVISED.entries),)

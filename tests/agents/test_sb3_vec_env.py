@@ -7,7 +7,6 @@ import pytest
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gatepilot.agents.critic_sight import SIZE
 from gatepilot.agents.sb3_vec_env import GatewayVecEnv
 from gatepilot.envs.batch import GatewayBatch
 
@@ -198,54 +197,3 @@ def test_environments_have_nothing_of_their_own() -> None:
         env.set_attr("speed", 2)
     with pytest.raises(AttributeError, match="restart"):
         env.env_method("restart")
-
-
-class Told:
-    """Tells of each gateway which episode it is in, and at which tick."""
-
-    def __init__(self, n: int) -> None:
-        self.starts = np.zeros(n)
-        self.begun: list[list[int]] = []
-
-    def begin(
-        self, which: NDArray[np.int64], workloads: NDArray[np.int64], episodes: list[float]
-    ) -> None:
-        del workloads
-        self.begun.append(which.tolist())
-        self.starts[which] = episodes
-
-    def look(self, ages: NDArray[np.int64]) -> NDArray[np.float32]:
-        told = np.zeros((len(ages), SIZE), np.float32)
-        told[:, 0], told[:, 1] = self.starts, ages
-        return told
-
-
-def told_of() -> tuple[GatewayVecEnv, FakeBatch]:
-    env, batch = make(critic_sight=Told(N))
-    return env, batch
-
-
-def test_what_the_critic_is_told_is_of_the_episode_that_is_shown() -> None:
-    env, batch = told_of()
-    assert env.observation_space.shape == (2 + SIZE,)
-    observation = np.asarray(env.reset())
-    for _ in range(3 * TICKS):
-        assert observation[:, 2].tolist() == [seed % 997 for seed in batch.seeds]  # of one reset
-        assert observation[:, 3].tolist() == observation[:, 1].tolist()  # the tick
-        before = batch.seeds.copy()
-        returned, _, done, infos = env.step(HOLD)
-        for row in np.flatnonzero(done):  # what the old episode's end was told
-            last = infos[row]["terminal_observation"]
-            assert last[2] == before[row] % 997
-            assert last[3] == last[1] == observation[row, 1] + 1
-        observation = np.asarray(returned)
-
-
-@pytest.mark.parametrize("ticks", [1, 5, 9])
-def test_a_restored_environment_tells_the_critic_the_same(ticks: int) -> None:
-    env, _ = told_of()
-    expected = np.asarray(env.reset())
-    for _ in range(ticks):
-        expected = np.asarray(env.step(HOLD)[0])
-    copy, _ = told_of()
-    assert copy.restore(env.state()).tolist() == expected.tolist()

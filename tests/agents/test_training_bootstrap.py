@@ -38,7 +38,7 @@ class Rollout(BaseCallback):
 
 
 def test_ppo_adds_the_discounted_value_of_the_terminal_observation() -> None:
-    config = PPOConfig(n_steps=8, batch_size=16, n_epochs=1, gamma=0.9, critic_sight=False)
+    config = PPOConfig(n_steps=8, batch_size=16, n_epochs=1, gamma=0.9)
     model = make_ppo(config, SPEC, environment(), seed=0, device="cpu")
     model.set_logger(Logger(None, []))
     seen = Rollout()
@@ -91,7 +91,7 @@ def test_dqn_explores_in_each_environment_on_its_own() -> None:
 
 def test_untrained_ppo_prefers_no_change_as_far_as_it_is_told() -> None:
     env = environment()
-    config = PPOConfig(n_steps=8, batch_size=16, no_change_bias=(0.0, 2.0), critic_sight=False)
+    config = PPOConfig(n_steps=8, batch_size=16, no_change_bias=(0.0, 2.0))
     model = make_ppo(config, SPEC, env, seed=0, device="cpu")
     heads: Any = model.policy.get_distribution(torch.as_tensor(env.reset() / 1000)).distribution
     assert len(heads) == 2
@@ -100,7 +100,7 @@ def test_untrained_ppo_prefers_no_change_as_far_as_it_is_told() -> None:
 
 
 def test_a_lean_towards_one_more_replica_ends_with_its_block() -> None:
-    config = PPOConfig(n_steps=8, batch_size=16, critic_sight=False)
+    config = PPOConfig(n_steps=8, batch_size=16)
     model = make_ppo(config, SPEC, environment(), seed=0, device="cpu")
     observation = torch.as_tensor(environment().reset() / 1000)
 

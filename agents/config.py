@@ -46,8 +46,9 @@ class PPOConfig:
     gamma: Share = 0.98
     """Discount of a tick: 0.98 looks about 50 ticks (12 minutes) ahead, several cold starts. The
     document's 0.99 stands in the documented configuration."""
-    gae_lambda: Share = 0.95
-    """Bias against variance of the advantages."""
+    gae_lambda: tuple[Share, Share] = (0.95, 0.95)
+    """Bias against variance of the advantages, of the scaling head and of the threshold head: how
+    far each looks before it trusts the value (`headwise_ppo`)."""
     clip_range: Positive = 0.2
     """How far the probability of an action may move in one update."""
     entropy_coef: float = 0.003
@@ -75,7 +76,7 @@ class PPOConfig:
 
     twins: Count = 1
     """Environments that live through the same episodes, each by its own choices. Advantages are
-    then taken relative to the mean of the twins at the same tick (`twin_buffer`); divides
+    then taken relative to the mean of the twins at the same tick (`headwise_ppo`); divides
     `n_envs`. 1: every environment for itself."""
 
     scale_up_logits: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0, 1.0, 2.0)

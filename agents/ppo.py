@@ -14,9 +14,9 @@ from stable_baselines3.common.utils import LinearSchedule
 from ..envs.schema.action import ACTION_DIMS, NO_CHANGE, STEPS
 from ..envs.schema.observation import ObservationSpec
 from .config import PPOConfig
+from .headwise_ppo import HeadwisePPO, TwinRolloutBuffer
 from .networks import GatewayActorCritic, features_kwargs
 from .sb3_vec_env import GatewayVecEnv
-from .twin_buffer import TwinRolloutBuffer
 
 
 def make_ppo(
@@ -35,7 +35,7 @@ def make_ppo(
         The learner; its policy prefers "no change", and follows advice, as far as the configuration
         says.
     """
-    model = PPO(
+    model = HeadwisePPO(
         GatewayActorCritic,
         env,
         learning_rate=LinearSchedule(config.learning_rate, config.learning_rate_end, 1.0),
@@ -43,13 +43,12 @@ def make_ppo(
         batch_size=config.batch_size,
         n_epochs=config.n_epochs,
         gamma=config.gamma,
-        gae_lambda=config.gae_lambda,
         clip_range=config.clip_range,
         ent_coef=config.entropy_coef,
         vf_coef=config.value_coef,
         max_grad_norm=config.max_grad_norm,
         rollout_buffer_class=TwinRolloutBuffer,
-        rollout_buffer_kwargs={"twins": config.twins},
+        rollout_buffer_kwargs={"twins": config.twins, "lambdas": config.gae_lambda},
         policy_kwargs=policy_kwargs(config, spec),
         seed=seed,
         device=device,

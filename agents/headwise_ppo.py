@@ -15,13 +15,14 @@ input-dependent baseline from several rollouts of one input; Mao et al., ICLR 20
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.distributions import MultiCategoricalDistribution
 from stable_baselines3.common.utils import explained_variance
 
 
@@ -80,8 +81,9 @@ class HeadwisePPO(PPO):
             before = self._evaluated(seen, actions)[0]
         figures: dict[str, list[torch.Tensor]] = {}
         for _ in range(self.n_epochs):
-            order = torch.from_numpy(np.random.permutation(len(seen)))
-            for rows in order.split(self.batch_size):
+            order = np.random.permutation(len(seen))
+            for start in range(0, len(seen), self.batch_size):
+                rows = torch.from_numpy(order[start : start + self.batch_size])
                 log_probs, entropy, values = self._evaluated(seen[rows], actions[rows])
                 gained = advantages[rows]
                 gained = (gained - gained.mean(dim=0)) / (gained.std(dim=0) + 1e-8)
@@ -116,9 +118,10 @@ class HeadwisePPO(PPO):
         """Log-probabilities by head `(n, heads)`, entropies `(n,)` and values `(n,)`."""
         policy = self.policy
         latent_pi, latent_vf = policy.mlp_extractor(policy.extract_features(seen))
-        heads = policy._get_action_dist_from_latent(latent_pi).distribution
-        log_probs = [head.log_prob(actions[:, i]) for i, head in enumerate(heads)]
-        entropy = torch.stack([head.entropy() for head in heads]).sum(dim=0)
+        choice = policy._get_action_dist_from_latent(latent_pi)
+        heads = cast(MultiCategoricalDistribution, choice).distribution
+        log_probs = [head.log_prob(actions[:, i]) for i, head in enumerate(heads)]  # type: ignore[no-untyped-call]
+        entropy = torch.stack([head.entropy() for head in heads]).sum(dim=0)  # type: ignore[no-untyped-call]
         return torch.stack(log_probs, dim=1), entropy, policy.value_net(latent_vf).flatten()
 
     def _flat(self, array: NDArray[np.float32]) -> torch.Tensor:

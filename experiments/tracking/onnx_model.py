@@ -62,8 +62,8 @@ def _save(folder: Path, network: bytes, manifest: Manifest) -> None:
         from mlflow.types import Schema, TensorSpec  # noqa: PLC0415
 
     inputs, outputs = (
-        Schema([TensorSpec(np.dtype(t.dtype), (-1, *map(int, t.shape[1:])), t.name) for t in tensors])
-        for tensors in (manifest.network.inputs, manifest.network.outputs)
+        Schema([TensorSpec(np.dtype(t.dtype), (-1, *map(int, t.shape[1:])), t.name) for t in side])
+        for side in (manifest.network.inputs, manifest.network.outputs)
     )
     mlflow.onnx.save_model(
         onnx.load_model_from_string(network),

@@ -124,7 +124,7 @@ def test_a_head_without_advantage_stays_and_the_other_moves() -> None:
     buffer = model.rollout_buffer
     assert isinstance(buffer, TwinRolloutBuffer)
     buffer.head_advantages[..., 1] = 0.0
-    head = model.policy.action_net.weight
+    head = model.policy.get_submodule("action_net").get_parameter("weight")
     before = head.detach().clone()
     for group in model.policy.optimizer.state.values():
         group["exp_avg"].zero_()  # what Adam remembers would go on

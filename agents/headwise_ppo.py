@@ -99,6 +99,7 @@ class HeadwisePPO(PPO):
                 policy.optimizer.step()
                 with torch.no_grad():
                     for name, value in (
+                        ("loss", loss),
                         ("policy_gradient_loss", policy_loss),
                         ("value_loss", value_loss),
                         ("entropy_loss", -entropy.mean()),

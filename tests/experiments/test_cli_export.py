@@ -312,7 +312,7 @@ def test_what_is_not_in_the_registry(
 
 def test_files_that_are_not_what_the_tag_says_are_a_no(cli: Cli, run_id: str) -> None:
     found = cli.json("export", run_id, "-o", "artifact", "--register", "gateway")
-    kept = Path("runs/artifacts", run_id, "artifacts/artifact", found["digest"][:12])
+    kept = Path("runs/artifacts", run_id, "artifacts/model", found["digest"][:12], "artifact")
     for name, reason in (
         ("manifest.json", "digest is "),
         ("policy.onnx", "policy.onnx: not what the manifest names"),
@@ -325,6 +325,6 @@ def test_files_that_are_not_what_the_tag_says_are_a_no(cli: Cli, run_id: str) ->
         (kept / name).write_bytes(good)
     (kept / "policy.onnx").unlink()
     assert cli("fetch", "gateway/1", "-o", "live")[0] == 1
-    shutil.rmtree(kept)
+    shutil.rmtree(kept.parent)
     assert "gateway/1: its files are gone" in cli.refusal("fetch", "gateway/1", "-o", "live")
     assert sorted(path.name for path in Path().iterdir()) == ["artifact", "config", "runs"]

@@ -35,8 +35,9 @@ class PPOConfig:
 
     n_steps: Count = 128
     """Ticks each environment runs between two updates."""
-    batch_size: Count = 512
-    """Samples of one gradient step; divides `n_envs * n_steps`."""
+    batch_size: Annotated[int, Field(ge=2)] = 512
+    """Samples of one gradient step, whose advantages are brought to mean 0 and spread 1; divides
+    `n_envs * n_steps`."""
     n_epochs: Count = 8
     """Passes over the collected samples."""
     learning_rate: Positive = 5e-4

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from stable_baselines3 import PPO
 
 from gatepilot.agents.callbacks import (
     BEST_MODEL_FILE,
@@ -144,3 +145,13 @@ def test_what_cannot_be_trained_is_said_before_anything_runs() -> None:
 
 def test_callback_records_between_rollouts_only() -> None:
     assert TrainingCallback._on_step(object.__new__(TrainingCallback)) is True
+
+
+def test_the_weight_of_entropy_follows_its_schedule(tmp_path: Path) -> None:
+    options = {"n_steps": 16, "batch_size": 32, "n_epochs": 1, "hidden": [16]}
+    config = tiny(ppo=options | {"entropy_coef": 0.01, "entropy_coef_end": -0.01})
+    training = Training(config)
+    training.run(tmp_path, ListRecorder())
+    assert isinstance(training._model, PPO)
+    last_rollout_began = (config.steps - 4 * 16) / config.steps
+    assert training._model.ent_coef == pytest.approx(0.01 - 0.02 * last_rollout_began)

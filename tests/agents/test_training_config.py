@@ -37,6 +37,14 @@ def test_defaults_are_the_recipe() -> None:
         ({"ppo": {"gamma": 1.5}}, "x.yaml: ppo.gamma: 1.5"),
         ({"ppo": {"hidden": [64, 0]}}, "x.yaml: ppo.hidden.1: 0"),
         ({"ppo": {"batch_size": 500}}, r"x.yaml: ppo.batch_size: 500 must divide.*\(8192\)"),
+        ({"ppo": {"batch_size": 1}}, "x.yaml: ppo.batch_size: 1"),
+        ({"ppo": {"twins": 5}}, r"x.yaml: ppo.twins: 5 must divide n_envs \(64\)"),
+        ({"ppo": {"gae_lambda": 0.9}}, "x.yaml: ppo.gae_lambda: 0.9"),
+        ({"ppo": {"gae_lambda": [0.9, 1.1]}}, "x.yaml: ppo.gae_lambda.1: 1.1"),
+        ({"ppo": {"entropy_coef_end": "low"}}, "x.yaml: ppo.entropy_coef_end: 'low'"),
+        ({"ppo": {"advice_logits": [2.5]}}, "x.yaml: ppo.advice_logits.1"),
+        ({"stretch_ticks": 0}, "x.yaml: stretch_ticks: 0"),
+        ({"dqn": {"n_steps": 0}}, "x.yaml: dqn.n_steps: 0"),
         ({"dqn": {"exploration_fraction": 0}}, "x.yaml: dqn.exploration_fraction: 0"),
         ({"validation": {"windows": 0}}, "x.yaml: validation.windows: 0"),
         ({"ppo": 3}, "x.yaml: ppo: 3"),
@@ -64,6 +72,16 @@ def test_missing_keys_and_no_keys_at_all() -> None:
         parse_config({"name": "x"}, where="x.yaml")
     with pytest.raises(ConfigError, match=r"x\.yaml: expected keys and values"):
         parse_config(["name"], where="x.yaml")
+
+
+def test_the_entropy_bonus_becomes_a_price() -> None:
+    plain = parse_config(MINIMAL | {"ppo": {"entropy_coef": 0.004}}, where="x.yaml").ppo
+    assert [plain.entropy_coef_at(share) for share in (0.0, 0.5, 1.0)] == [0.004] * 3
+    falling = parse_config(
+        MINIMAL | {"ppo": {"entropy_coef": 0.004, "entropy_coef_end": -0.004}}, where="x.yaml"
+    ).ppo
+    found = [falling.entropy_coef_at(share) for share in (0.0, 0.25, 0.5, 1.0)]
+    assert found == pytest.approx([0.004, 0.002, 0.0, -0.004])
 
 
 def test_batch_size_matters_to_ppo_alone() -> None:

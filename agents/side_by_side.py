@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ..reward.documented import default_reward
 from .baselines.planner.advisor import site_advisor
 from .baselines.planner.params import PlannerParams
 from .episodes import Outcomes, Tally
+from .evaluation import start_windows
 from .policy import Policy
 from .scenario_site import scenario_site
 from .trial import Trial
@@ -38,25 +40,23 @@ class SideBySide:
             reward_fn: What `returns` sums up.
         """
         self.trials = tuple(trials)
-        windows = [window for trial in trials for window in trial.windows]
         scenarios = [trial.scenario for trial in trials for _ in trial.requests]
-        begins = np.cumsum([0, *(len(trial.requests) for trial in trials)])
-        workloads = [
-            begins[i] + window.round for i, trial in enumerate(trials) for window in trial.windows
+        begins = np.cumsum([0, *(len(trial.requests) for trial in trials)]).tolist()
+        self._windows = [
+            replace(window, round=begin + window.round)  # of the joint batch's workloads
+            for begin, trial in zip(begins, trials, strict=False)
+            for window in trial.windows
         ]
         sites = [scenario_site(scenario) for scenario in distinct(scenarios)]
         self._batch = GatewayBatch(
             scenarios,
-            len(windows),
+            len(self._windows),
             reward_fn=reward_fn,
             observation=observation,
-            advisor=site_advisor(sites, len(windows), advisor),
+            advisor=site_advisor(sites, len(self._windows), advisor),
             episode_ticks=trials[0].ticks,
             requests=[requests for trial in trials for requests in trial.requests],
         )
-        self._starts_s = np.array([window.start_s for window in windows])
-        self._seeds = np.array([window.seed for window in windows])
-        self._workloads = np.array(workloads)
 
     def play(self, policy: Policy) -> list[Outcomes]:
         """Runs a policy through every window.
@@ -66,7 +66,7 @@ class SideBySide:
         """
         batch = self._batch
         tally = Tally(batch.n_envs, batch.episode_ticks, with_ttft=False)
-        seen = batch.reset(starts_s=self._starts_s, seeds=self._seeds, workloads=self._workloads)
+        seen = start_windows(batch, self._windows)
         for tick in range(batch.episode_ticks):
             replicas, threshold_steps = batch.replicas.copy(), batch.threshold_steps.copy()
             step = batch.step(policy.act(seen))

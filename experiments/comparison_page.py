@@ -13,11 +13,10 @@ from .comparison_terminal import table_rows
 from .files import replacing, writing
 from .page import Picture, filled
 from .plots import COLORS, drawn
+from .run_files import REPORT_FILE
 from .tracking import RunStore
 from .wording import short
 
-REPORT_FILE: Final = "report.html"
-"""Name of a run's own page."""
 _TEMPLATE: Final = "comparison.html.j2"
 
 
@@ -44,11 +43,8 @@ def write_page(comparison: Comparison, path: Path) -> None:
         temporary.write_text(filled(_TEMPLATE, values), encoding="utf-8")
 
 
-def write_run_report(store: RunStore, run_id: str) -> Path:
+def write_run_report(store: RunStore, run_id: str) -> None:
     """Writes the page of a training, or of all the trainings of a parent run, among its artifacts.
-
-    Returns:
-        Where.
 
     Raises:
         RunError: There is no such run.
@@ -60,7 +56,6 @@ def write_run_report(store: RunStore, run_id: str) -> Path:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_page(comparison, folder / REPORT_FILE)
-    return folder / REPORT_FILE
 
 
 def curves_plot(comparison: Comparison) -> Figure:

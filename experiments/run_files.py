@@ -17,6 +17,8 @@ from .config import to_yaml
 from .files import writing
 from .provenance import Provenance
 
+REPORT_FILE: Final = "report.html"
+"""A run's own page, written at its end."""
 CONFIG_FILE: Final = "config.yaml"
 SCENARIOS_FILE: Final = "scenarios.yaml"
 CONTRACT_FILE: Final = "contract.json"

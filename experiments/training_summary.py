@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .comparison_page import REPORT_FILE
+from .run_files import REPORT_FILE
 from .seeds import FinishedSeeds
 from .tracking import RunStore
 from .training_run import FinishedRun

@@ -12,7 +12,6 @@ from rich.console import Console
 from ...agents.callbacks import TrainingDivergedError
 from ...agents.config import Algorithm, replaced
 from ...agents.training import Device, Training
-from ..comparison_page import write_run_report
 from ..compilation import compile_with_notice
 from ..config import config_names, load_config
 from ..files import check_folder
@@ -104,16 +103,14 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
             run = open_run(training, store, collect(), resume=resume)
             begun = run.run_id
             finished = _trained(notes, training, run, resume is not None)
-            write_run_report(store, begun)
-            _show(finished, store, as_json=as_json)
+            _show(finished, store, begun, as_json=as_json)
         else:
             begun = begun or store.create_group(wanted, seeds or 0, collect())
             notes.print(f"run {begun}, the parent of all seeds")
             found = train_seeds(
                 begun, training, store, collect(), set_up=set_up, train=partial(_trained, notes)
             )
-            write_run_report(store, begun)
-            _show(found, store, as_json=as_json)
+            _show(found, store, begun, as_json=as_json)
     except KeyboardInterrupt:
         notes.print(f"stopped; go on with: gatepilot train {config} --resume {begun}")
         raise
@@ -130,8 +127,13 @@ def _trained(notes: Console, training: Training, run: TrackedRun, is_resumed: bo
         return run_training(training, run, resume=is_resumed, on_status=progress)
 
 
-def _show(found: FinishedRun | FinishedSeeds, store: RunStore, *, as_json: bool) -> None:
-    """Prints what was trained."""
+def _show(
+    found: FinishedRun | FinishedSeeds, store: RunStore, run_id: str, *, as_json: bool
+) -> None:
+    """Writes the page of what was trained, and prints it."""
+    from ..comparison_page import write_run_report  # noqa: PLC0415  # plots take a second to load
+
+    write_run_report(store, run_id)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
     elif isinstance(found, FinishedSeeds):

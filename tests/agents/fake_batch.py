@@ -40,7 +40,6 @@ class FakeBatch:
         self.ticks = np.zeros(n_envs, np.int64)
         self.seeds = np.zeros(n_envs, np.int64)
         self.resets: list[tuple[list[int], list[int]]] = []
-        self.episodes = [0.0] * n_envs
         self.workloads: list[list[int]] = []
         self.starts_s: list[list[float]] = []
         self.actions: list[NDArray[np.int64]] = []
@@ -58,8 +57,6 @@ class FakeBatch:
         self.starts_s.append([] if starts_s is None else starts_s.tolist())
         self.ticks[rows] = 0
         self.seeds[rows] = seeds
-        for row in rows:
-            self.episodes[row] = float(self.seeds[row] % 997)
         return self._observe()
 
     def step(self, actions: NDArray[np.int64]) -> SimpleNamespace:

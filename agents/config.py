@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -201,6 +201,11 @@ class TrainingConfig:
     advisor: PlannerParams = field(default_factory=PlannerParams)
     """How careful the planner is whose advice the policy sees. Used where `observation` is
     `advised`; the policy is bound to it."""
+    advisors: dict[str, PlannerParams] = field(default_factory=dict)
+    """How careful it is instead in some of the scenarios, by name: who runs a service tunes the
+    planner for it, and what is learned corrects it. In a file, `tuned` stands for the settings
+    that ship for each scenario. A policy that is exported for a scenario is bound to its
+    planner."""
     reward: Text = "documented"
     """Name of a reward preset. Whatever is trained on, the documented return is reported."""
     reward_scale: Positive = 0.1
@@ -270,9 +275,15 @@ class TrainingConfig:
         return ObservationSpec(self.observation, self.frame_stack)
 
     @property
-    def advisor_params(self) -> PlannerParams | None:
-        """The advisor's parameters; `None`: the policy sees no advice."""
+    def general_advisor(self) -> PlannerParams | None:
+        """How careful the advisor is where nothing else is said; `None`: nobody advises."""
         return self.advisor if self.observation_spec.is_advised else None
+
+    def advisors_of(self, scenarios: Sequence[str]) -> list[PlannerParams] | None:
+        """How careful the advisor is in each scenario; `None`: the policy sees no advice."""
+        if not self.observation_spec.is_advised:
+            return None
+        return [self.advisors.get(name, self.advisor) for name in scenarios]
 
 
 def parse_config(content: Any, *, where: str) -> TrainingConfig:  # noqa: ANN401

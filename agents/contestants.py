@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -45,6 +45,8 @@ class TrainedPolicy:
     """Hash of its weights and of what it was trained under: which policy this is."""
     advisor: PlannerParams | None = None
     """Of the planner whose advice it sees; `None`: it sees none."""
+    advisors: Mapping[str, PlannerParams] = field(default_factory=dict)
+    """Of the planner that advises it instead in some scenarios, by name."""
 
 
 LoadRun: TypeAlias = Callable[[str], TrainedPolicy]
@@ -151,7 +153,13 @@ class Learned:
             tuple(
                 (
                     m.train_seed,
-                    play_policy(trial, m.policy, m.observation, progress, advisor=m.advisor),
+                    play_policy(
+                        trial,
+                        m.policy,
+                        m.observation,
+                        progress,
+                        advisor=m.advisors.get(trial.scenario.name, m.advisor),
+                    ),
                 )
                 for m in self.members
             )

@@ -13,6 +13,7 @@ from ..envs.mixture import distinct
 from ..envs.scenario import Scenario
 from ..envs.workload.load_curve import wandering
 from ..envs.workload.request import Requests, superpose
+from .baselines.planner.params import PlannerParams
 from .baselines.site import Site
 from .config import TrainingConfig
 from .randomisation import varied
@@ -46,6 +47,10 @@ class Layouts:
     def sites(self) -> list[Site]:
         """What an advisor may know of each distinct scenario, in the order of a batch's places."""
         return [scenario_site(scenario) for scenario in distinct(self.scenarios)]
+
+    def advisors(self, config: TrainingConfig) -> list[PlannerParams] | None:
+        """How careful an advisor is at each of the sites; `None`: no advice is asked for."""
+        return config.advisors_of([scenario.name for scenario in distinct(self.scenarios)])
 
 
 def training_layouts(

@@ -28,7 +28,7 @@ class SideBySide:
         self,
         trials: Sequence[Trial],
         observation: ObservationSpec,
-        advisor: PlannerParams | None,
+        advisors: Sequence[PlannerParams] | None,
         reward_fn: RewardFn = default_reward,
     ) -> None:
         """Makes room for all windows.
@@ -36,7 +36,7 @@ class SideBySide:
         Args:
             trials: Windows of one length; the scenarios can stand side by side (`envs.mixture`).
             observation: What a policy sees.
-            advisor: Of the planner whose advice it sees; `None`: it sees none.
+            advisors: Of the planner whose advice it sees, one a trial; `None`: it sees none.
             reward_fn: What `returns` sums up.
         """
         self.trials = tuple(trials)
@@ -48,12 +48,15 @@ class SideBySide:
             for window in trial.windows
         ]
         sites = [scenario_site(scenario) for scenario in distinct(scenarios)]
+        if advisors is not None:
+            played = [trial.scenario for trial in trials]
+            advisors = [advisors[played.index(scenario)] for scenario in distinct(scenarios)]
         self._batch = GatewayBatch(
             scenarios,
             len(self._windows),
             reward_fn=reward_fn,
             observation=observation,
-            advisor=site_advisor(sites, len(self._windows), advisor),
+            advisor=site_advisor(sites, len(self._windows), advisors),
             episode_ticks=trials[0].ticks,
             requests=[requests for trial in trials for requests in trial.requests],
         )

@@ -81,6 +81,10 @@ class Training:
         """
         self.config = config
         self.scenarios = tuple(load_scenario(name) for name in config.scenarios)
+        names = [scenario.name for scenario in self.scenarios]
+        for name in config.advisors:
+            if name not in names:
+                raise ConfigError(f"{config.name}: advisors: {name} is none of the scenarios")
         self.contract = contract_of(config, self.scenarios[0])
         traffic = [traffic_of(scenario, traces_dir) for scenario in self.scenarios]
         self.traffic = tuple(dict.fromkeys(one for one in traffic if one is not None))
@@ -92,7 +96,7 @@ class Training:
             config.n_envs,
             reward_fn=reward_fn,
             observation=config.observation_spec,
-            advisor=site_advisor(layouts.sites, config.n_envs, config.advisor_params),
+            advisor=site_advisor(layouts.sites, config.n_envs, layouts.advisors(config)),
             split="train",
             seed=config.seed,
             episode_ticks=config.episode_ticks,
@@ -112,7 +116,7 @@ class Training:
             load_scales=config.load_scales,
             reward_fn=reward_fn,
             observation=config.observation_spec,
-            advisor=config.advisor_params,
+            advisors=config.advisors_of(names),
             traces_dir=traces_dir,
         )
         self._model = _learner(config, self._env, _torch_device(device))
@@ -191,7 +195,7 @@ def contract_of(config: TrainingConfig, scenario: Scenario) -> Contract:
         control_interval_s=scenario.control.tick_s,
         window_s=scenario.telemetry.window_s,
         minimum_samples=scenario.telemetry.minimum_samples,
-        advisor=advisor_identity(config.advisor_params),
+        advisor=advisor_identity(config.general_advisor),
     )
 
 

@@ -100,7 +100,7 @@ class Validation:
         load_scales: tuple[float, ...],
         reward_fn: RewardFn,
         observation: ObservationSpec,
-        advisor: PlannerParams | None,
+        advisors: Sequence[PlannerParams] | None,
         traces_dir: Path | None,
     ) -> None:
         """Plans the windows and draws their traffic.
@@ -111,7 +111,7 @@ class Validation:
             load_scales: Factors on the rate, between which it wanders.
             reward_fn: What is trained on.
             observation: What the policy sees.
-            advisor: Of the planner whose advice it sees; `None`: it sees none.
+            advisors: Of the planner whose advice it sees, one a scenario; `None`: it sees none.
             traces_dir: Folder of the traces.
 
         Raises:
@@ -121,14 +121,14 @@ class Validation:
         trials = [
             _trial(scenario, config.ticks, config.windows, traces_dir) for scenario in scenarios
         ]
-        self._windows = SideBySide(trials, observation, advisor)
+        self._windows = SideBySide(trials, observation, advisors)
         self._wandering: SideBySide | None = None
         if config.wandering_windows:
             wandering = [
                 _wandering_trial(scenario, config, load_scales, traces_dir)
                 for scenario in scenarios
             ]
-            self._wandering = SideBySide(wandering, observation, advisor, reward_fn)
+            self._wandering = SideBySide(wandering, observation, advisors, reward_fn)
 
     def run(self, policy: Policy) -> ValidationResult:
         """Runs a policy through every window.

@@ -11,12 +11,20 @@ from typing import Any, Final
 
 import yaml
 
+from ..agents.baselines.planner.controller import PlannerControllerParams
+from ..agents.baselines.planner.params import PlannerParams
+from ..agents.baselines.registry import UNIT_SUFFIX
 from ..agents.config import ConfigError, TrainingConfig, parse_config
-from ..envs.scenario import Scenario
+from ..agents.digests import json_digest
+from ..envs.scenario import Scenario, load_scenario
 from ..envs.scenario_file import ScenarioError, read_yaml
+from .shipped_settings import shipped_settings
 
 _FOLDER: Final = Path(__file__).with_name("configs")
 _SUFFIXES: Final = (".yaml", ".yml")
+_TUNED: Final = "tuned"
+"""In place of `advisors`: those that ship."""
+_ADVISOR: Final = f"planner{UNIT_SUFFIX}"
 _EXPONENT_FORM: Final = re.compile(r"[+-]?\d+[eE][+-]?\d+")
 
 
@@ -50,8 +58,12 @@ def load_config(name_or_path: str | Path) -> TrainingConfig:
         content = read_yaml(path)
     except ScenarioError as error:
         raise ConfigError(str(error)) from error
+    is_tuned = isinstance(content, dict) and content.get("advisors") == _TUNED
+    if is_tuned:
+        del content["advisors"]
     config = parse_config(_with_floats(content), where=path.name)
-    return replace(config, scenarios=tuple(_beside(path, name) for name in config.scenarios))
+    names = tuple(_beside(path, name) for name in config.scenarios)
+    return replace(config, scenarios=names, advisors=_tuned(names) if is_tuned else config.advisors)
 
 
 def to_yaml(content: TrainingConfig | Scenario | Sequence[Scenario]) -> str:
@@ -65,8 +77,11 @@ def flat(config: TrainingConfig) -> dict[str, str]:
     """Every key with its value as text, nested ones joined by a dot, without unused parts."""
     content = asdict(config)
     del content["dqn" if config.algo == "ppo" else "ppo"]
-    if config.advisor_params is None:
+    if config.general_advisor is None:
         del content["advisor"]
+    own = content.pop("advisors")
+    if own and config.general_advisor is not None:  # hundreds of numbers, which no table is to show
+        content["advisors"] = f"{len(own)} scenarios: {json_digest(own)[:12]}"
     return {name: str(value) for name, value in _leaves(content)}
 
 
@@ -86,6 +101,24 @@ def _with_floats(value: object) -> object:
     if isinstance(value, str) and _EXPONENT_FORM.fullmatch(value):
         return float(value)
     return value
+
+
+def _tuned(scenarios: Sequence[str]) -> dict[str, PlannerParams]:
+    """The planner that ships for each scenario, tuned for steps of one, as a policy makes them.
+
+    Raises:
+        ScenarioError: No such scenario.
+        ShippedSettingsError: Its settings cannot be used.
+    """
+    found: dict[str, PlannerParams] = {}
+    for scenario in map(load_scenario, scenarios):
+        settings = shipped_settings(scenario)
+        if settings is None or _ADVISOR not in settings.controllers:
+            continue
+        params = settings.choice(_ADVISOR, scenario.name).params
+        if isinstance(params, PlannerControllerParams):
+            found[scenario.name] = params.planner
+    return found
 
 
 def _beside(path: Path, scenario: str) -> str:

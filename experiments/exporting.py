@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 from ..agents.artifact.export import Trained
 from ..agents.artifact.manifest import Manifest, Origin
+from ..agents.baselines.planner.advisor import advisor_identity
 from ..agents.callbacks import BEST_MODEL_FILE
 from ..agents.learned_policy import load_policy
 from ..agents.trial import trace_path
@@ -26,20 +28,30 @@ _EXPORTERS: Final = ("gatepilot", "onnx", "onnxruntime", "torch")
 """Distributions that make the artifact; their versions stand beside those of the training."""
 
 
-def trained_run(store: RunStore, run_id: str, traces_dir: Path | None) -> Trained:
+def trained_run(
+    store: RunStore, run_id: str, traces_dir: Path | None, scenario: str | None = None
+) -> Trained:
     """The best model of a run, with all that is known of its training.
 
     Args:
         store: Where runs are kept.
         run_id: MLflow's id.
         traces_dir: Folder of the traces; `None`: workload models stand in.
+        scenario: Whose advisor the policy is to be bound to; `None`: the general one.
 
     Raises:
-        RunError: No such run, no model yet, or another contract than this version of the code has,
-            or scenarios that it does not read.
+        RunError: No such run, no advisor of its own for the scenario, no model yet, or another
+            contract than this version of the code has, or scenarios that it does not read.
     """
     files = store.files(run_id)
     config, contract = files.config(), files.contract()
+    if scenario is not None:
+        if scenario not in config.advisors:
+            known = ", ".join(config.advisors) or "no scenario"
+            raise RunError(
+                f"run {run_id}: {scenario} has no advisor of its own; trained with one for {known}"
+            )
+        contract = replace(contract, advisor=advisor_identity(config.advisors[scenario]))
     if not (files.folder / BEST_MODEL_FILE).is_file():
         raise RunError(f"run {run_id}: no model yet; the first comes with the first validation")
     try:

@@ -113,7 +113,7 @@ class RunFiles:
                 control_interval_s=content["control_interval_s"],
                 window_s=content["window_s"],
                 minimum_samples=content["minimum_samples"],
-                advisor=advisor_identity(config.advisor_params),
+                advisor=advisor_identity(config.general_advisor),
             )
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise RunError(f"run {self.run_id}: {CONTRACT_FILE} is damaged") from error

@@ -22,7 +22,7 @@ def load_run_policy(runs_folder: Path, run_id: str) -> TrainedPolicy:
 
     Returns:
         The policy, what it sees, its contract's fingerprint, its training seed, its digest and its
-        advisor.
+        advisors.
 
     Raises:
         RunError: No such run, no model yet, or another contract than this version of the code has.
@@ -41,5 +41,6 @@ def load_run_policy(runs_folder: Path, run_id: str) -> TrainedPolicy:
         contract.fingerprint,
         config.seed,
         digest,
-        config.advisor_params,
+        config.general_advisor,
+        config.advisors,
     )

@@ -59,7 +59,7 @@ class TrainingTraffic:
             gateways,
             reward_fn=default_reward,
             observation=config.observation_spec,
-            advisor=site_advisor(self._layouts.sites, gateways, config.advisor_params),
+            advisor=site_advisor(self._layouts.sites, gateways, self._layouts.advisors(config)),
             split="train",
             episode_ticks=config.episode_ticks,
             requests=self._layouts.requests,

@@ -38,6 +38,14 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
     unsigned: Annotated[
         bool, typer.Option("--unsigned", help="Leave it without a signature.")
     ] = False,
+    scenario: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Bind it to the advisor that was tuned for this scenario of the training; "
+            "default: the general one.",
+        ),
+    ] = None,
     register_as: Annotated[
         str | None,
         typer.Option("--register", metavar="NAME", help="Make a version of a registered model."),
@@ -77,7 +85,7 @@ def export(  # noqa: PLR0913, PLR0917  # options of the command
     from ..tracking import RunStore  # noqa: PLC0415
 
     store = RunStore(runs)
-    trained = trained_run(store, run, traces)
+    trained = trained_run(store, run, traces, scenario)
     missing = missing_traces(trained.scenarios, traces)
     if missing:
         typer.echo(

@@ -131,5 +131,5 @@ def test_a_branched_gateway_is_advised_as_its_origin(quick: Scenario) -> None:
 def test_gateways_of_several_scenarios_are_advised_as_each_alone() -> None:
     names = ("daily", "steady", "cold_start_300s", "cold_start_0s", "retry_storm")
     sites = [scenario_site(load_scenario(name)) for name in names]
-    advice = live(Neighbours(sites, PlannerParams(mix_weight=1.0), 10), 150, seed=0)
+    advice = live(Neighbours(sites, [PlannerParams(mix_weight=1.0)] * len(sites), 10), 150, seed=0)
     assert np.isfinite(advice).all(axis=2).mean() > 0.5

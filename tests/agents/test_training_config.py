@@ -17,7 +17,7 @@ def test_defaults_are_the_recipe() -> None:
     assert config == TrainingConfig("x", ("demo",))
     assert config.n_envs * config.ppo.n_steps == 8192
     assert config.observation_spec == ObservationSpec("advised", 1)
-    assert config.advisor_params == PlannerParams()
+    assert config.general_advisor == PlannerParams()
     assert parse_config(asdict(config), where="x.yaml") == config
 
 
@@ -92,9 +92,9 @@ def test_batch_size_matters_to_ppo_alone() -> None:
 def test_who_is_not_advised_is_bound_to_no_advisor() -> None:
     changes = {"observation": "extended", "advisor": {"reserve": 2}}
     config = parse_config(MINIMAL | changes, where="x.yaml")
-    assert config.advisor_params is None
+    assert config.general_advisor is None
     advised = parse_config(MINIMAL | {"advisor": {"reserve": 2}}, where="x.yaml")
-    assert advised.advisor_params == PlannerParams(reserve=2)
+    assert advised.general_advisor == PlannerParams(reserve=2)
 
 
 def test_replaced_checks_and_leaves_none_alone() -> None:

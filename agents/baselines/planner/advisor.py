@@ -34,25 +34,35 @@ trained with the old one are then refused."""
 class PlannerAdvisor:
     """Advises n gateways."""
 
-    def __init__(self, sites: Sequence[Site], params: PlannerParams, n: int = 1) -> None:
+    def __init__(
+        self, sites: Sequence[Site], params: PlannerParams | Sequence[PlannerParams], n: int = 1
+    ) -> None:
         """Starts with nothing seen.
 
         Args:
             sites: Where gateways stand (`begin` says who where): one or more, alike in tick, window
                 and promise.
-            params: How careful the planner is.
+            params: How careful the planner is: at each site, or everywhere.
             n: Gateways.
 
         Raises:
-            ValueError: No site, or two that differ in what must be alike.
+            ValueError: No site, two that differ in what must be alike, or not as many parameters
+                as sites.
             SiteError: What a replica can do is not known.
         """
         self.planner = Planner(sites, params, n)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Name, version, parameters and promise, as JSON content."""
-        return _identity(self.planner.params, self.planner.slo)
+        """Name, version, parameters and promise, as JSON content.
+
+        Where the planner is not equally careful at all sites, it is another advisor at each:
+        `params` then lists them.
+        """
+        first, *others = (_identity(params, self.planner.slo) for params in self.planner.params)
+        if all(other == first for other in others):
+            return first
+        return first | {"params": [one["params"] for one in (first, *others)]}
 
     def begin(
         self, which: NDArray[np.int64], rows: Rows, places: NDArray[np.int64] | None = None
@@ -91,7 +101,7 @@ class PlannerAdvisor:
             origin = self
         if (
             not isinstance(origin, PlannerAdvisor)
-            or origin.identity != self.identity
+            or origin.planner.params != self.planner.params
             or origin.planner.sites != self.planner.sites
         ):
             raise ValueError("origin: another advisor, or one of other sites")
@@ -107,12 +117,13 @@ class PlannerAdvisor:
 
 
 def site_advisor(
-    sites: Sequence[Site], n: int, params: PlannerParams | None
+    sites: Sequence[Site], n: int, params: PlannerParams | Sequence[PlannerParams] | None
 ) -> PlannerAdvisor | None:
     """The advisor of n gateways of these sites; `None`: no advice is asked for.
 
     Raises:
-        ValueError: No site, or two that differ in what must be alike.
+        ValueError: No site, two that differ in what must be alike, or not as many parameters as
+            sites.
         SiteError: What a replica can do is not known.
     """
     return None if params is None else PlannerAdvisor(sites, params, n)

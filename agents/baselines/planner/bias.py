@@ -18,14 +18,16 @@ _MOST: Final = 1.0
 """Largest bias either way: a factor of 2.7."""
 
 
-def moved(bias: Floats, measured_log: Floats, expected_log: Floats, weight: float) -> Floats:
+def moved(
+    bias: Floats, measured_log: Floats, expected_log: Floats, weight: Floats | float
+) -> Floats:
     """The bias after a measurement, `(k,)`.
 
     Args:
         bias: Before, `(k,)`: natural logarithm of measured over expected latency.
         measured_log: Natural logarithm of what is measured, `(k,)`.
         expected_log: The same of what was to be expected without a bias, `(k,)`.
-        weight: Of the newest error.
+        weight: Of the newest error, `(k,)` or of all.
     """
     error = measured_log - expected_log - bias
     weights = weight * np.where(error > 0, 1.0, 0.5)

@@ -21,6 +21,7 @@ from pydantic import ConfigDict
 from ....envs.schema.fields import FIELD_INDEX, Rows
 from ....envs.schema.settings import MAX_THRESHOLD_STEPS, MIN_THRESHOLD_STEPS
 from .forecast import PARAMS_CONFIG
+from .table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,14 @@ class BreakerParams:
             raise ValueError(f"spread is {self.spread}, expected above 0 and at most 1")
 
 
-def threshold_steps(rows: Rows, params: BreakerParams) -> NDArray[np.float64]:
-    """The threshold to set, in steps, `(n, F)` to `(n,)`; NaN where nothing is asked for."""
+def threshold_steps(rows: Rows, params: Table) -> NDArray[np.float64]:
+    """The threshold to set, in steps, `(n, F)` to `(n,)`; NaN where nothing is asked for.
+
+    Args:
+        rows: Scraped rows `(n, F)`; NaN: missing.
+        params: Of each gateway, `(n,)`, with the fields of `BreakerParams`.
+    """
     spread = rows[:, FIELD_INDEX["replica_error_spread"]]
-    steps = np.where(spread >= params.spread, params.failing_steps, params.sound_steps)
+    is_failing = spread >= params["spread"]
+    steps = np.where(is_failing, params["failing_steps"], params["sound_steps"])
     return np.where(np.isnan(spread), np.nan, steps)

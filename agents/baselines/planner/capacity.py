@@ -106,17 +106,20 @@ class Capacity:
     """What a replica can take, at each of s sites."""
 
     def __init__(
-        self, replicas: Sequence[ReplicaSpec], ttft_limit_s: float, arrival_scv: float
+        self,
+        replicas: Sequence[ReplicaSpec],
+        ttft_limit_s: float,
+        arrival_scvs: Sequence[float],
     ) -> None:
         """Takes down the facts.
 
         Args:
             replicas: What a replica can do, one for each site.
             ttft_limit_s: Unit of `LATENCIES`.
-            arrival_scv: ca2: 1 for Poisson arrivals, more for bursts.
+            arrival_scvs: ca2, one for each site: 1 for Poisson arrivals, more for bursts.
         """
         self.replicas, self.ttft_limit_s = tuple(replicas), ttft_limit_s
-        self.arrival_scv = arrival_scv
+        self.arrival_scvs = tuple(arrival_scvs)
         steps = [replica.step for replica in replicas]
         prefill_token_s = [
             step.base_s / replica.chunk_tokens + step.per_prefill_token_s
@@ -125,10 +128,15 @@ class Capacity:
         self._prefill_token_s = np.array(prefill_token_s)
         self._per_seq_s = np.array([step.per_seq_s for step in steps])
         self._per_ctx_token_s = np.array([step.per_ctx_token_s for step in steps])
-        self._known = [_known_curves(each, ttft_limit_s, arrival_scv) for each in prefill_token_s]
+        self._known = [
+            _known_curves(token_s, ttft_limit_s, scv)
+            for token_s, scv in zip(prefill_token_s, arrival_scvs, strict=True)
+        ]
 
-    def __reduce__(self) -> tuple[type[Capacity], tuple[tuple[ReplicaSpec, ...], float, float]]:
-        return Capacity, (self.replicas, self.ttft_limit_s, self.arrival_scv)
+    def __reduce__(
+        self,
+    ) -> tuple[type[Capacity], tuple[tuple[ReplicaSpec, ...], float, tuple[float, ...]]]:
+        return Capacity, (self.replicas, self.ttft_limit_s, self.arrival_scvs)
 
     def prefill_token_s(self, places: Ints) -> Floats:
         """Time of a prompt token in a full iteration, `(k,)` seconds.

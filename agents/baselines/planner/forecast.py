@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict
 
+from .table import Table
+
 Floats = NDArray[np.float64]
 
 PARAMS_CONFIG: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -79,10 +81,9 @@ class Horizon:
     """`(k,)`: f + f^2 + ... + f^h: how many of today's trends come on top until then."""
 
     @classmethod
-    def of(cls, params: ForecastParams, ticks: Sequence[int]) -> Horizon:
-        """Horizons of so many ticks."""
-        f = params.damping
-        trends = [float(h) if f == 1 else f * (1 - f**h) / (1 - f) for h in ticks]
+    def of(cls, params: Sequence[ForecastParams], ticks: Sequence[int]) -> Horizon:
+        """Horizons of so many ticks, one for each of the parameters."""
+        trends = [_trends(one.damping, h) for one, h in zip(params, ticks, strict=True)]
         return cls(np.array(ticks), np.array(trends))
 
     def at(self, which: NDArray[np.int64]) -> Horizon:
@@ -107,41 +108,44 @@ class ForecastState:
     on stay empty."""
 
     @classmethod
-    def start(cls, params: ForecastParams, n: int, longest_ticks: int) -> ForecastState:
+    def start(cls, error_priors: Floats, longest_ticks: int) -> ForecastState:
         """Gateways of which nothing has been seen.
 
         Args:
-            params: Smoothing.
-            n: Gateways.
+            error_priors: Error of each to be expected before any was seen, `(n,)`.
             longest_ticks: Longest horizon of any.
         """
+        n = len(error_priors)
         return cls(
             ticks=np.zeros(n, np.int64),
             level=np.zeros(n),
             trend=np.zeros(n),
-            error_sq=np.full(n, params.error_prior**2),
+            error_sq=np.square(error_priors),
             made=np.zeros((n, longest_ticks)),
         )
 
 
-def see(state: ForecastState, load: Floats, params: ForecastParams, horizon: Horizon) -> None:
+def see(state: ForecastState, load: Floats, params: Table, horizon: Horizon) -> None:
     """Takes in the newest load; where it is NaN nothing changes.
 
     Args:
         state: Of n gateways.
         load: Replicas kept busy, `(n,)`.
-        params: Smoothing.
+        params: Smoothing of each, `(n,)`, with the fields of `ForecastParams`.
         horizon: Of each gateway, always the same one.
     """
     known = ~np.isnan(load)
     y = np.log(np.where(known, load, 0.0) + _LOAD_FLOOR)
     is_first = state.ticks == 0
-    expected = state.level + params.damping * state.trend
-    level = params.level_weight * y + (1 - params.level_weight) * expected
+    damping, level_weight, trend_weight = (
+        params[name] for name in ("damping", "level_weight", "trend_weight")
+    )
+    expected = state.level + damping * state.trend
+    level = level_weight * y + (1 - level_weight) * expected
     level = np.where(is_first, y, level)
     change = np.where(is_first, 0.0, level - state.level)
-    trend = params.trend_weight * change
-    trend += (1 - params.trend_weight) * params.damping * state.trend
+    trend = trend_weight * change
+    trend += (1 - trend_weight) * damping * state.trend
     rows, slots = np.arange(len(load)), state.ticks % horizon.ticks
     made = state.made[rows, slots]
     error_sq = np.minimum(np.maximum(y - made, -_MOST_ERROR), _MOST_ERROR) ** 2
@@ -162,6 +166,13 @@ def expected(state: ForecastState, horizon: Horizon) -> tuple[Floats, Floats]:
         for log in (state.level, _log_ahead(state, horizon))
     )
     return now, later
+
+
+def _trends(damping: float, ticks: int) -> float:
+    """How many of today's trends come on top within so many ticks."""
+    if damping == 1:
+        return float(ticks)
+    return damping * (1 - damping**ticks) / (1 - damping)
 
 
 def _log_ahead(state: ForecastState, horizon: Horizon) -> Floats:

@@ -21,14 +21,14 @@ _QUANTILES: Final = [FIELD_INDEX[name] for name in ("prompt_tokens_p50", "prompt
 _RATES: Final = [FIELD_INDEX[name] for name in ("prompt_token_rate_tps", "output_token_rate_tps")]
 
 
-def see_mix(mix: Floats, rows: Rows, window_s: float, weight: float) -> None:
+def see_mix(mix: Floats, rows: Rows, window_s: float, weight: Floats | float) -> None:
     """Takes in the lengths of the newest window.
 
     Args:
         mix: `PlannerState.mix`, `(n, 4)`.
         rows: Scraped rows `(n, F)`; NaN: missing.
         window_s: What a row's window spans.
-        weight: Of the newest lengths.
+        weight: Of the newest lengths, `(n,)` or of all.
     """
     samples = rows[:, FIELD_INDEX["samples"]]
     first_tokens_per_s = samples / window_s

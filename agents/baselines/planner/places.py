@@ -17,6 +17,7 @@ from ..site import Site
 from .forecast import Horizon
 from .params import PlannerParams
 from .state import Counts
+from .table import Table, table_of
 
 SHARED: Final = ("tick_s", "window_s", "slo")
 """What sites of one planner have in common: its rhythm, and the promise, which is part of who it is
@@ -37,14 +38,16 @@ class Places:
     """One cold start ahead."""
     patience_ticks: Counts
     """`(k,)`: ticks after which a replica that has not come is lost; no fewer than a window's."""
+    params: Table
+    """`(k,)`: how careful the planner is."""
 
     @classmethod
-    def of(cls, sites: Sequence[Site], params: PlannerParams) -> Places:
+    def of(cls, sites: Sequence[Site], params: Sequence[PlannerParams]) -> Places:
         """The numbers of each site.
 
         Args:
             sites: Alike in all of `SHARED` (`check_alike`).
-            params: How careful the planner is.
+            params: How careful the planner is at each.
 
         Raises:
             SiteError: What a replica can do is not known.
@@ -55,10 +58,16 @@ class Places:
         ahead = [whole_ticks(cold_s + window_s / 2, tick_s) for cold_s in cold_starts_s]
         patience = [whole_ticks(_PATIENCE * cold_s, tick_s) + 1 for cold_s in cold_starts_s]
         return cls(
-            least=np.array([site.limits.clip(params.floor_replicas) for site in sites]),
+            least=np.array(
+                [
+                    site.limits.clip(one.floor_replicas)
+                    for site, one in zip(sites, params, strict=True)
+                ]
+            ),
             most=np.array([site.limits.max_replicas for site in sites]),
-            horizon=Horizon.of(params.forecast, ahead),
+            horizon=Horizon.of([one.forecast for one in params], ahead),
             patience_ticks=np.maximum(patience, whole_ticks(window_s, tick_s)),
+            params=table_of(params),
         )
 
     def at(self, which: Counts) -> Places:
@@ -68,6 +77,7 @@ class Places:
             self.most[which],
             self.horizon.at(which),
             self.patience_ticks[which],
+            self.params[which],
         )
 
 

@@ -54,6 +54,7 @@ from .pending import count_lost, is_settled
 from .places import Places, check_alike, known
 from .sizing import Load, cheapest_sizes
 from .state import OUTPUT, P50, P95, PEAK_TICKS, PROMPT, Counts, PlannerState
+from .table import Table
 
 MEAN_S: Final = 1800.0
 """Time constant of the mean work that a plan names, seconds: what an hour is like."""
@@ -90,24 +91,33 @@ class Planner:
     `places`, `(n,)`: where each stands, as an index of the sites; all at the first at first.
     """
 
-    def __init__(self, sites: Sequence[Site], params: PlannerParams, n: int = 1) -> None:
+    def __init__(
+        self, sites: Sequence[Site], params: PlannerParams | Sequence[PlannerParams], n: int = 1
+    ) -> None:
         """Starts with nothing seen.
 
         Args:
             sites: Where gateways stand: one or more, of one rhythm and one promise.
-            params: How careful it is.
+            params: How careful it is: at each site, or everywhere.
             n: Gateways.
 
         Raises:
-            ValueError: No site, or two that differ in what must be alike.
+            ValueError: No site, two that differ in what must be alike, or not as many parameters
+                as sites.
             SiteError: What a replica can do is not known.
         """
         check_alike(sites)
-        self.sites, self.params = tuple(sites), params
-        self._by_site = Places.of(sites, params)
+        each = [params] * len(sites) if isinstance(params, PlannerParams) else params
+        self.sites, self.params = tuple(sites), tuple(each)
+        if len(self.params) != len(self.sites):
+            msg = f"{len(self.params)} parameters of a planner for {len(self.sites)} sites"
+            raise ValueError(msg)
+        self._by_site = Places.of(self.sites, self.params)
         replicas = [site.known_replica("planner") for site in sites]
         self.slo, self._window_s, tick_s = sites[0].slo, sites[0].window_s, sites[0].tick_s
-        self.capacity = Capacity(replicas, self.slo.latency_limit_s, params.arrival_scv)
+        self.capacity = Capacity(
+            replicas, self.slo.latency_limit_s, [one.arrival_scv for one in self.params]
+        )
         self._window_ticks = whole_ticks(self._window_s, tick_s)
         self._mean_share = -math.expm1(-tick_s / MEAN_S)
         self._begin(np.zeros(n, np.int64))
@@ -118,10 +128,11 @@ class Planner:
         Args:
             rows: Scraped rows `(n, F)`; NaN: missing.
         """
-        state, params, here = self.state, self.params, self._by_site.at(self.places)
+        state, here = self.state, self._by_site.at(self.places)
+        params = here.params
         rows = np.where(rows <= _MOST_SEEN, rows, np.nan)
         rate, waiting = _column(rows, "request_rate_rps"), _column(rows, "waiting")
-        see_mix(state.mix, rows, self._window_s, params.mix_weight)
+        see_mix(state.mix, rows, self._window_s, params["mix_weight"])
         prompt, output = state.mix[:, PROMPT], state.mix[:, OUTPUT]
         prefill_s = prompt * self.capacity.prefill_token_s(self.places)
         decode_s = output * self.capacity.output_token_s(self.places, prompt, output)
@@ -130,18 +141,18 @@ class Planner:
         rate = np.where(((prompt > 0) & (rate > 0)) | is_idle, rate, np.nan)
         work = rate * busy_s
         backlog = np.where(np.isnan(waiting), 0.0, waiting) * busy_s
-        catch_up = np.minimum(backlog / params.catch_up_s, params.catch_up_share * work)
-        see(state.forecast, work + catch_up, params.forecast, here.horizon)
-        state.peak[:] = np.fmax(state.peak * params.peak_kept, work)
+        catch_up = np.minimum(backlog / params["catch_up_s"], params["catch_up_share"] * work)
+        see(state.forecast, work + catch_up, params["forecast"], here.horizon)
+        state.peak[:] = np.fmax(state.peak * params["peak_kept"], work)
         requested, ready = self._requested(rows), _column(rows, "replicas_ready")
         serving = ready - _column(rows, "replicas_ejected")
         lost = count_lost(state, requested - ready, here.patience_ticks)
         is_behind = backlog > serving * self.slo.latency_limit_s
         settled = is_settled(state, backlog, is_behind, lost, here.patience_ticks)
         latency_s = np.where(settled, _column(rows, "ttft_p95_s"), np.nan)
-        borne = self._borne(busy_s, work, serving, latency_s)
+        borne = self._borne(busy_s, work, serving, latency_s, params)
         need = np.where(np.isnan(work), requested, self._needs(rows, borne, lost, here))
-        replicas = self._held(rows, requested, need, work)
+        replicas = self._held(rows, requested, need, work, params["hold_ticks"] + 1)
         self._remember(work)
         state.ticks += 1
         return Plan(
@@ -151,7 +162,7 @@ class Planner:
             decode_work=rate * decode_s,
             work_peak=np.fmax.reduce(state.recent, axis=1),
             work_mean=np.where(state.forecast.ticks > 0, state.mean, np.nan),
-            threshold_steps=threshold_steps(rows, params.breaker),
+            threshold_steps=threshold_steps(rows, params["breaker"]),
         )
 
     def fresh(self, places: Counts) -> Planner:
@@ -198,15 +209,22 @@ class Planner:
         """Forgets all, of gateways at `places`."""
         self.places, by_site = places.copy(), self._by_site
         self.state = PlannerState.start(
-            self.params.forecast,
-            hold_ticks=self.params.hold_ticks,
+            error_priors=by_site.params["forecast"]["error_prior"][places],
+            longest_hold_ticks=int(by_site.params["hold_ticks"].max()),
             window_ticks=self._window_ticks,
             longest_ahead_ticks=int(by_site.horizon.ticks.max()),
             longest_patience_ticks=int(by_site.patience_ticks.max()),
             patience_ticks=by_site.patience_ticks[places],
         )
 
-    def _borne(self, busy_s: Floats, work: Floats, serving: Floats, latency_s: Floats) -> Floats:
+    def _borne(
+        self,
+        busy_s: Floats,
+        work: Floats,
+        serving: Floats,
+        latency_s: Floats,
+        params: Table,
+    ) -> Floats:
         """Compares the measured P95 with what the busy share lets expect, and says what follows.
 
         Args:
@@ -214,6 +232,7 @@ class Planner:
             work: Arriving work, `(n,)`.
             serving: Replicas that take requests, `(n,)`.
             latency_s: Measured P95, `(n,)`; NaN where it says nothing.
+            params: Of the gateways, `(n,)`.
 
         Returns:
             Work that a replica bears, `(n,)`; infinite for who never had a request.
@@ -230,10 +249,10 @@ class Planner:
             # One by one: numpy's logarithm may end in another bit.
             measured = np.array([math.log(x) for x in late.tolist()])
             expects = curves.log_latency(share)[told]
-            bias[which] = moved(bias[which], measured, expects, self.params.bias_weight)
+            bias[which] = moved(bias[which], measured, expects, params["bias_weight"][which])
         borne = np.full(len(work), np.inf)
         shares = np.maximum(curves.busiest_share(-bias[met]), _LEAST_SHARE)
-        borne[met] = shares * self.params.headroom
+        borne[met] = shares * params["headroom"][met]
         return borne
 
     def _needs(self, rows: Rows, borne: Floats, lost: Counts, here: Places) -> Counts:
@@ -245,9 +264,9 @@ class Planner:
             lost: Replicas that will not come, `(n,)`.
             here: Where the gateways stand.
         """
-        params, loads = self.params, self._loads(here)
-        need = cheapest_sizes(loads, borne, here.least, here.most, params.violation_weight)
-        need += np.rint(params.reserve * np.minimum(np.exp(loads[0].log), 1.0)).astype(np.int64)
+        params, loads = here.params, self._loads(here)
+        need = cheapest_sizes(loads, borne, here.least, here.most, params["violation_weight"])
+        need += np.rint(params["reserve"] * np.minimum(np.exp(loads[0].log), 1.0)).astype(np.int64)
         ejected = np.round(_column(rows, "replicas_ejected"))
         need += np.where(np.isfinite(borne) & ~np.isnan(ejected), ejected, 0.0).astype(np.int64)
         most: Counts = np.minimum(need + lost, here.most)
@@ -255,22 +274,24 @@ class Planner:
 
     def _loads(self, here: Places) -> list[Load]:
         """What is to be borne, the load now first."""
-        state, params = self.state, self.params
+        state, params = self.state, here.params
         now, later = expected(state.forecast, here.horizon)
-        peak = np.log(np.maximum(params.peak_share * state.peak, LEAST_LOAD))
-        error = params.capacity_error
+        peak = np.log(np.maximum(params["peak_share"] * state.peak, LEAST_LOAD))
+        error = params["capacity_error"]
         return [
             Load(now, error),
-            Load(later, np.hypot(error, params.errors * np.sqrt(state.forecast.error_sq))),
+            Load(later, np.hypot(error, params["errors"] * np.sqrt(state.forecast.error_sq))),
             Load(peak, error),
         ]
 
-    def _held(self, rows: Rows, requested: Counts, need: Counts, work: Floats) -> Counts:
+    def _held(
+        self, rows: Rows, requested: Counts, need: Counts, work: Floats, ring: Counts
+    ) -> Counts:
         """The largest of the last needs on the way down; no way down where load may be unseen.
 
         What is not known leaves the last need standing: the size that is kept meanwhile is none.
         """
-        state, gateways, ring = self.state, np.arange(len(need)), self.state.needs.shape[1]
+        state, gateways = self.state, np.arange(len(need))
         last = state.needs[gateways, (state.ticks - 1) % ring]
         state.needs[gateways, state.ticks % ring] = np.where(np.isnan(work), last, need)
         is_blind = np.isnan(_column(rows, "waiting")) | np.isnan(_column(rows, "replicas_ejected"))
@@ -281,7 +302,8 @@ class Planner:
     def _requested(self, rows: Rows) -> Counts:
         """`(n,)`: replicas asked for; the last need where the row does not say."""
         state, requested = self.state, np.round(_column(rows, "replicas_requested"))
-        last = state.needs[np.arange(len(rows)), (state.ticks - 1) % state.needs.shape[1]]
+        ring = self._by_site.params["hold_ticks"][self.places] + 1
+        last = state.needs[np.arange(len(rows)), (state.ticks - 1) % ring]
         return np.where(np.isnan(requested), last, requested).astype(np.int64)
 
     def _remember(self, work: Floats) -> None:

@@ -60,7 +60,7 @@ def cheapest_sizes(
     borne: Floats,
     least: NDArray[np.int64],
     most: NDArray[np.int64],
-    violation_weight: float,
+    violation_weight: Floats | float,
 ) -> NDArray[np.int64]:
     """The size that costs least, `(n,)`.
 
@@ -69,7 +69,8 @@ def cheapest_sizes(
         borne: Work that a replica bears, `(n,)`; infinite where any load is borne.
         least: Fewest replicas allowed, `(n,)`, at least 1.
         most: Most replicas allowed, `(n,)`, no fewer.
-        violation_weight: Price of a violating tick, as a multiple of the documented one.
+        violation_weight: Price of a violating tick, as a multiple of the documented one; of
+            each, `(n,)`, or of all.
     """
     sizes = np.arange(1, most.max(initial=1) + 1)
     capacity_log = np.log(borne[:, None] * sizes)
@@ -81,7 +82,8 @@ def cheapest_sizes(
         nearest = np.minimum(nearest, margin / np.asarray(load.spread)[..., None])
     late = late_share(np.maximum(nearest, -_MOST_SPREADS))  # highest where the margin is least
     reward = default_reward
-    cost = reward.replica_price * sizes + violation_weight * reward.violation_penalty * late
+    penalty = np.asarray(violation_weight)[..., None] * reward.violation_penalty
+    cost = reward.replica_price * sizes + penalty * late
     cost = np.where(can_be, cost, np.inf)
     cheapest: NDArray[np.int64] = sizes[cost.argmin(axis=1)]
     return np.where(can_be.any(axis=1), cheapest, most)

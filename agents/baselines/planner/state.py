@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .forecast import Floats, ForecastParams, ForecastState
+from .forecast import Floats, ForecastState
 
 Counts: TypeAlias = NDArray[np.int64]
 
@@ -38,7 +38,8 @@ class PlannerState:
     mean: Floats
     """`(n,)`: mean work, the newest counting for most."""
     needs: Counts
-    """`(n, hold + 1)`: ring of the last needs."""
+    """`(n, longest hold + 1)`: rings of the last needs, each as long as its gateway holds; 0 beyond
+    a ring's end."""
     absent: Counts
     """`(n, longest patience)`: rings of the replicas asked for and not ready, each as long as its
     gateway is patient; `UNKNOWN` where not known, and beyond a ring's end no number of replicas."""
@@ -52,9 +53,9 @@ class PlannerState:
     @classmethod
     def start(
         cls,
-        forecast: ForecastParams,
         *,
-        hold_ticks: int,
+        error_priors: Floats,
+        longest_hold_ticks: int,
         window_ticks: int,
         longest_ahead_ticks: int,
         longest_patience_ticks: int,
@@ -63,8 +64,8 @@ class PlannerState:
         """Gateways of which nothing has been seen.
 
         Args:
-            forecast: Smoothing.
-            hold_ticks: Ticks for which a need is kept up.
+            error_priors: Error of each forecast to be expected before any was seen, `(n,)`.
+            longest_hold_ticks: Most ticks for which a need is kept up.
             window_ticks: Ticks that a snapshot's window spans.
             longest_ahead_ticks: How far ahead is looked for any gateway, 1 or more.
             longest_patience_ticks: The longest patience there can be.
@@ -74,13 +75,13 @@ class PlannerState:
         n = len(patience_ticks)
         is_slot = np.arange(longest_patience_ticks) < patience_ticks[:, None]
         return cls(
-            forecast=ForecastState.start(forecast, n, longest_ahead_ticks),
+            forecast=ForecastState.start(error_priors, longest_ahead_ticks),
             mix=np.zeros((n, 4)),
             bias=np.zeros(n),
             peak=np.zeros(n),
             recent=np.full((n, PEAK_TICKS), np.nan),
             mean=np.zeros(n),
-            needs=np.zeros((n, hold_ticks + 1), np.int64),
+            needs=np.zeros((n, longest_hold_ticks + 1), np.int64),
             absent=np.where(is_slot, UNKNOWN, _BEYOND),
             behind=np.zeros((n, window_ticks), np.int64),
             backlog=np.zeros(n),

@@ -46,7 +46,7 @@ def test_it_says_what_was_trained(sealed: Sealed, manifest: Manifest) -> None:
     assert manifest.control_interval_s == trained.scenarios[0].control.tick_s
     several = len(trained.scenarios) > 1
     assert manifest.replica_limits == (Limits(1, 8) if several else Limits(1, 6))
-    assert manifest.advisor == trained.config.advisor_params
+    assert manifest.advisor == trained.config.general_advisor
     sites = [asdict(scenario_site(scenario)) for scenario in trained.scenarios]
     is_advised = trained.config.observation == "advised"
     assert list(manifest.advised_sites) == (json.loads(json.dumps(sites)) if is_advised else [])

@@ -51,17 +51,18 @@ def random_rows(rng: np.random.Generator, n: int, absent: int = 0) -> Rows:
 
 @dataclass
 class Neighbours:
-    """One advisor of n gateways at several sites, and beside it one for each of them alone."""
+    """One advisor of n gateways at several sites, as careful at each as that site's parameters say,
+    and beside it one for each of them alone."""
 
     sites: Sequence[Site]
-    params: PlannerParams
+    params: Sequence[PlannerParams]
     n: int
     together: PlannerAdvisor = field(init=False)
     alone: list[PlannerAdvisor] = field(init=False)
 
     def __post_init__(self) -> None:
         self.together = PlannerAdvisor(self.sites, self.params, self.n)
-        self.alone = [PlannerAdvisor(self.sites[:1], self.params) for _ in range(self.n)]
+        self.alone = [self._alone(0) for _ in range(self.n)]
 
     def begin(self, rng: np.random.Generator, k: int) -> None:
         """k gateways begin anew, each at another place than before or at the same one."""
@@ -69,9 +70,12 @@ class Neighbours:
         rows = random_rows(rng, k)
         begun = self.together.begin(which, rows, places)
         for j, i in enumerate(which.tolist()):
-            self.alone[i] = PlannerAdvisor([self.sites[places[j]]], self.params)
+            self.alone[i] = self._alone(int(places[j]))
             own = self.alone[i].begin(np.array([0]), rows[j : j + 1])
             np.testing.assert_array_equal(begun[j], own[0])
+
+    def _alone(self, place: int) -> PlannerAdvisor:
+        return PlannerAdvisor([self.sites[place]], self.params[place])
 
     def copy_one(self, rng: np.random.Generator) -> None:
         """A gateway becomes what another is, wherever the two stand."""

@@ -52,7 +52,7 @@ class PlainPlanner:
     def see(self, at: MetricsSnapshot) -> PlainPlan:
         params, site = self.params, self.site
         capacity = Capacity(
-            [site.known_replica("test")], site.slo.latency_limit_s, params.arrival_scv
+            [site.known_replica("test")], site.slo.latency_limit_s, [params.arrival_scv]
         )
         self._see_mix(at)
         prefill_s = decode_s = 0.0

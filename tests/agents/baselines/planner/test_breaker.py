@@ -9,6 +9,7 @@ from gatepilot.agents.baselines.planner.breaker import BreakerParams, threshold_
 from gatepilot.agents.baselines.planner.controller import PlannerController
 from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.baselines.planner.planner import Planner
+from gatepilot.agents.baselines.planner.table import table_of
 from gatepilot.envs.schema.settings import GatewaySettings
 
 from .test_plain_planner import SITE, rows_of, snapshot
@@ -23,7 +24,7 @@ def test_one_that_fails_alone_is_told_from_all_that_fail_alike() -> None:
             for spread in (0.0, 0.05, 0.1, 0.9, None)
         )
     )
-    found = threshold_steps(rows, PARAMS)
+    found = threshold_steps(rows, table_of([PARAMS] * 5))
     np.testing.assert_array_equal(found, [12, 12, 3, 3, np.nan])
 
 

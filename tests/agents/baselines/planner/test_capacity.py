@@ -43,7 +43,7 @@ def root(rises: Callable[[float], float]) -> float:
 
 
 def capacity(arrival_scv: float = 1.0, limit_s: float = LIMIT_S) -> Capacity:
-    return Capacity([REPLICA], limit_s, arrival_scv)
+    return Capacity([REPLICA], limit_s, [arrival_scv])
 
 
 class Mix(NamedTuple):
@@ -198,18 +198,18 @@ def test_equal_replicas_share_their_curves_and_copies_take_none_along(
     later = replace(REPLICA, cold_start_s=400.0)
     places = np.array([0, 1, 1])
     mixes = np.array([[811.0] * 3, [2511.0, 2511.0, 3000.0], [0.1] * 3])
-    one = Capacity([REPLICA, later], 0.8, scv)
+    one = Capacity([REPLICA, later], 0.8, [scv] * 2)
     first = one.curves(places, *mixes)
     assert len(solved) == 2  # the cold start makes no difference
     for other in (
-        Capacity([replace(REPLICA, max_num_seqs=7)] * 2, 0.8, scv),
+        Capacity([replace(REPLICA, max_num_seqs=7)] * 2, 0.8, [scv] * 2),
         copy.deepcopy(one),
         pickle.loads(pickle.dumps(one)),  # noqa: S301  # our own
     ):
         assert other.curves(places, *mixes).allowed.tobytes() == first.allowed.tobytes()
     assert len(solved) == 2
     assert len(pickle.dumps(one)) < 2000
-    stricter = Capacity([REPLICA, later], 0.7, scv).curves(places, *mixes)
+    stricter = Capacity([REPLICA, later], 0.7, [scv] * 2).curves(places, *mixes)
     assert len(solved) == 4
     assert (stricter.busiest_share(np.zeros(3)) < first.busiest_share(np.zeros(3))).all()
 
@@ -221,7 +221,7 @@ def test_more_mixes_than_are_kept_are_solved_again_and_alike(
     places, scv = np.zeros(4, np.int64), 1.0 + 1 / 512  # no other test's
     with monkeypatch.context() as patched:
         patched.setattr("gatepilot.agents.baselines.planner.capacity._MOST_CURVES", 2)
-        found = Capacity([REPLICA], 0.8, scv).curves(places, *mixes).expected
-    kept = Capacity([REPLICA], 0.8, scv).curves(places, *mixes).expected
+        found = Capacity([REPLICA], 0.8, [scv]).curves(places, *mixes).expected
+    kept = Capacity([REPLICA], 0.8, [scv]).curves(places, *mixes).expected
     assert found.tobytes() == kept.tobytes()
     assert found[0].tobytes() == found[3].tobytes() != found[1].tobytes()

@@ -13,21 +13,22 @@ from gatepilot.agents.baselines.planner.forecast import (
     expected,
     see,
 )
+from gatepilot.agents.baselines.planner.table import table_of
 
 FLOOR = 0.02
 
 
 def fed(params: ForecastParams, loads: list[float], ahead: int = 4) -> ForecastState:
-    state = ForecastState.start(params, 1, ahead)
+    state = ForecastState.start(np.array([params.error_prior]), ahead)
     for load in loads:
-        see(state, np.array([load]), params, Horizon.of(params, [ahead]))
+        see(state, np.array([load]), table_of([params]), Horizon.of([params], [ahead]))
     return state
 
 
 def forecast(
     params: ForecastParams, state: ForecastState, ahead: int = 4
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    now, later = expected(state, Horizon.of(params, [ahead]))
+    now, later = expected(state, Horizon.of([params], [ahead]))
     return np.exp(now), np.exp(later)
 
 

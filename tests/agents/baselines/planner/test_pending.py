@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from gatepilot.agents.baselines.planner.forecast import ForecastParams
 from gatepilot.agents.baselines.planner.pending import count_lost, is_settled
 from gatepilot.agents.baselines.planner.state import PlannerState
 
@@ -11,8 +10,8 @@ PATIENCE = np.array([2, 3, 5])
 
 def state() -> PlannerState:
     return PlannerState.start(
-        ForecastParams(),
-        hold_ticks=1,
+        error_priors=np.zeros(3),
+        longest_hold_ticks=1,
         window_ticks=2,
         longest_ahead_ticks=1,
         longest_patience_ticks=6,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatepilot.agents.baselines.planner.advisor import PlannerAdvisor
+from gatepilot.agents.baselines.planner.breaker import BreakerParams
 from gatepilot.agents.baselines.planner.forecast import (
     ForecastParams,
     ForecastState,
@@ -21,6 +22,7 @@ from gatepilot.agents.baselines.planner.forecast import (
 from gatepilot.agents.baselines.planner.params import PlannerParams
 from gatepilot.agents.baselines.planner.planner import Planner
 from gatepilot.agents.baselines.planner.sizing import Load, cheapest_sizes
+from gatepilot.agents.baselines.planner.table import table_of
 from gatepilot.agents.baselines.site import ReplicaSpec, Site, SiteError
 from gatepilot.envs.profiles.step import StepModel
 from gatepilot.envs.schema.advice import ADVICE_ENTRIES
@@ -32,6 +34,28 @@ from .places_kit import Neighbours, live, random_rows
 SLOW = StepModel(0.0167, 3.5e-5, 6.3e-8, 8.2e-5)
 FAST = StepModel(0.0064, 1.0e-5, 4.2e-8, 1.8e-5)
 USUAL = Site(Limits(1, 12), replica=ReplicaSpec(SLOW, 110.0))
+ANY_CARE = st.builds(
+    PlannerParams,
+    forecast=st.builds(
+        ForecastParams,
+        level_weight=st.sampled_from([0.3, 0.9]),
+        trend_weight=st.sampled_from([0.02, 0.3]),
+        damping=st.sampled_from([0.75, 1.0]),
+        error_prior=st.sampled_from([0.0, 0.3]),
+    ),
+    breaker=st.builds(BreakerParams, failing_steps=st.integers(1, 4)),
+    violation_weight=st.sampled_from([0.1, 1.0]),
+    errors=st.sampled_from([0.3, 1.3]),
+    capacity_error=st.sampled_from([0.06, 0.3]),
+    reserve=st.integers(0, 3),
+    floor_replicas=st.integers(0, 9),
+    peak_share=st.sampled_from([0.0, 1.0]),
+    headroom=st.sampled_from([0.8, 1.2]),
+    arrival_scv=st.sampled_from([0.7, 1.0]),
+    bias_weight=st.sampled_from([0.0, 0.35]),
+    mix_weight=st.just(1.0),
+    hold_ticks=st.integers(0, 20),
+)
 SITES = [
     USUAL,
     Site(Limits(2, 30), replica=ReplicaSpec(FAST, 25.3, chunk_tokens=256)),
@@ -43,20 +67,27 @@ SITES = [
 @settings(deadline=None, max_examples=12)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    hold_ticks=st.integers(0, 20),
-    floor_replicas=st.integers(0, 9),
-    damping=st.sampled_from([0.75, 1.0]),
+    params=st.lists(ANY_CARE, min_size=len(SITES), max_size=len(SITES)),
 )
 def test_each_is_advised_as_alone_wherever_it_stands(
-    seed: int, hold_ticks: int, floor_replicas: int, damping: float
+    seed: int, params: list[PlannerParams]
 ) -> None:
-    params = PlannerParams(
-        ForecastParams(damping=damping),
-        hold_ticks=hold_ticks,
-        floor_replicas=floor_replicas,
-        mix_weight=1.0,
-    )
     live(Neighbours(SITES, params, 6), 95, seed)
+
+
+def test_there_are_as_many_parameters_as_sites_or_one_set() -> None:
+    with pytest.raises(ValueError, match=r"^3 parameters of a planner for 4 sites$"):
+        Planner(SITES, [PlannerParams()] * 3)
+
+
+def test_an_advisor_of_unequal_care_is_another_one() -> None:
+    careful = PlannerParams(reserve=3)
+    unequal = PlannerAdvisor(SITES[:2], [PlannerParams(), careful])
+    alike = PlannerAdvisor(SITES[:2], [careful, careful])
+    assert alike.identity == PlannerAdvisor(SITES[:1], careful).identity
+    assert unequal.identity["params"] == [asdict(PlannerParams()), asdict(careful)]
+    with pytest.raises(ValueError, match=r"^origin: another advisor"):
+        alike.copy_rows(np.array([0]), np.array([0]), unequal)
 
 
 def test_the_order_of_the_sites_is_only_their_numbers() -> None:
@@ -143,16 +174,16 @@ def test_bounds_of_a_row_are_its_own(borne: list[float], data: st.DataObject) ->
 
 def test_horizons_of_any_length_are_looked_ahead_side_by_side() -> None:
     params, ticks = ForecastParams(trend_weight=0.3), [1, 2, 7, 22]
-    together = ForecastState.start(params, 4, 22)
-    alone = [ForecastState.start(params, 1, h) for h in ticks]
-    horizons = [Horizon.of(params, [h]) for h in ticks]
+    together = ForecastState.start(np.full(4, params.error_prior), 22)
+    alone = [ForecastState.start(np.array([params.error_prior]), h) for h in ticks]
+    horizons = [Horizon.of([params], [h]) for h in ticks]
     rng = np.random.default_rng(4)
     for _ in range(60):
         load = np.where(rng.random(4) < 0.1, np.nan, rng.uniform(0, 9, 4))
-        see(together, load, params, Horizon.of(params, ticks))
-        now, later = expected(together, Horizon.of(params, ticks))
+        see(together, load, table_of([params] * 4), Horizon.of([params] * 4, ticks))
+        now, later = expected(together, Horizon.of([params] * 4, ticks))
         for k, (state, horizon) in enumerate(zip(alone, horizons, strict=True)):
-            see(state, load[k : k + 1], params, horizon)
+            see(state, load[k : k + 1], table_of([params]), horizon)
             own = expected(state, horizon)
             assert (now[k], later[k]) == (own[0][0], own[1][0])
             assert together.error_sq[k] == state.error_sq[0]

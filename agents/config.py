@@ -80,6 +80,12 @@ class PPOConfig:
     then taken relative to the mean of the twins at the same tick (`headwise_ppo`); divides
     `n_envs`. 1: every environment for itself."""
 
+    twin_leans: tuple[NotNegative, NotNegative] = (0.0, 0.0)
+    """Logits by which twins lean while experience is collected, in the scaling head and in the
+    threshold head: half of them towards one more and half towards one less, all four ways in four
+    twins (`headwise_ppo`). 1 lets a policy that follows its advisor hold about half a replica more
+    or less. (0, 0): nobody leans; otherwise `twins` is a multiple of 4."""
+
     scale_up_logits: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0, 1.0, 2.0)
     """Each checkpoint is judged once with each of these added to the logit of "one replica more",
     and the best is kept. While load rises slowly, to act in this tick or in the next is nearly the
@@ -169,6 +175,9 @@ class RandomisationConfig:
     """Bounds of how many times more requests come in a surge; None: no further surges."""
     surge_interval_s: Positive = 2400.0
     """Mean time between two surges."""
+    general_advisor: Share = 0.0
+    """Share of the variants that are advised by the general planner (`advisor`) even where their
+    scenario has one of its own (`advisors`): who deploys the policy elsewhere may have none."""
     more_faults: Share = 0.0
     """Share of the variants that meet the faults of another of the training's scenarios, too: of
     one that has faults of other kinds."""
@@ -263,6 +272,10 @@ class TrainingConfig:
             )
         if self.algo == "ppo" and self.n_envs % self.ppo.twins:
             raise ValueError(f"ppo.twins: {self.ppo.twins} must divide n_envs ({self.n_envs})")
+        if any(self.ppo.twin_leans) and self.ppo.twins % 4:
+            raise ValueError(
+                f"ppo.twins: {self.ppo.twins} must be a multiple of 4 where ppo.twin_leans is not 0"
+            )
         twice = [name for i, name in enumerate(self.scenarios) if name in self.scenarios[:i]]
         if twice:
             raise ValueError(f"scenarios: {twice[0]} stands there twice")

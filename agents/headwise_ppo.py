@@ -10,10 +10,16 @@ All advantages are relative to twins: environments that live through the same tr
 What an episode returns hangs mostly on what these do. Twins share both, to the seed, and differ in
 their choices alone; what is common to them says nothing about a choice and is taken out (an
 input-dependent baseline from several rollouts of one input; Mao et al., ICLR 2019).
+
+Twins may lean, each its own way: a constant is added to the logits of "one more" of each head and
+taken from "one less", so that one twin lives with a replica more for a long time and another with
+one less. Chance alone brings a replica more for a tick or two, and what that is worth says little.
+The update knows each one's lean, so what is learned is still the policy that does not lean.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -24,6 +30,9 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.distributions import MultiCategoricalDistribution
 from stable_baselines3.common.utils import explained_variance
+
+from ..envs.schema.action import ACTION_DIMS
+from .networks import GatewayActorCritic
 
 
 class TwinRolloutBuffer(RolloutBuffer):
@@ -62,8 +71,22 @@ class TwinRolloutBuffer(RolloutBuffer):
         self.head_advantages = np.stack(found[::-1], axis=-1)
 
 
+def twin_leans(n_envs: int, logits: tuple[float, float]) -> torch.Tensor:
+    """What each environment's logits are changed by, `(n_envs, 6)`: all four ways in four twins.
+
+    Args:
+        n_envs: Environments; a multiple of 4.
+        logits: Of the scaling head and of the threshold head.
+    """
+    ways = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=2))) * torch.tensor(logits)
+    up = ways.repeat(n_envs // len(ways), 1)
+    return torch.stack([-up, torch.zeros_like(up), up], dim=-1).flatten(1)
+
+
 class HeadwisePPO(PPO):
     """PPO over two heads, each with advantages and a clipped ratio of its own."""
+
+    policy: GatewayActorCritic
 
     def train(self) -> None:
         """Updates the policy from the rollout that has just been collected."""
@@ -77,14 +100,18 @@ class HeadwisePPO(PPO):
         seen = self._flat(buffer.observations)
         actions, advantages = self._flat(buffer.actions), self._flat(buffer.head_advantages)
         returns = self._flat(buffer.returns)
+        leans = policy.leans
+        if leans is None:
+            leans = torch.zeros(1, sum(ACTION_DIMS), device=self.device)
+        leans = leans.repeat(len(seen) // len(leans), 1)  # environments side by side, tick by tick
         with torch.no_grad():
-            before = self._evaluated(seen, actions)[0]
+            before = self._evaluated(seen, actions, leans)[0]
         figures: dict[str, list[torch.Tensor]] = {}
         for _ in range(self.n_epochs):
             order = np.random.permutation(len(seen))
             for start in range(0, len(seen), self.batch_size):
                 rows = torch.from_numpy(order[start : start + self.batch_size])
-                log_probs, entropy, values = self._evaluated(seen[rows], actions[rows])
+                log_probs, entropy, values = self._evaluated(seen[rows], actions[rows], leans[rows])
                 gained = advantages[rows]
                 gained = (gained - gained.mean(dim=0)) / (gained.std(dim=0) + 1e-8)
                 log_ratio = log_probs - before[rows]
@@ -114,16 +141,14 @@ class HeadwisePPO(PPO):
         self.logger.record("train/explained_variance", float(explained))
 
     def _evaluated(
-        self, seen: torch.Tensor, actions: torch.Tensor
+        self, seen: torch.Tensor, actions: torch.Tensor, leans: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Log-probabilities by head `(n, heads)`, entropies `(n,)` and values `(n,)`."""
-        policy = self.policy
-        latent_pi, latent_vf = policy.mlp_extractor(policy.extract_features(seen))
-        choice = policy._get_action_dist_from_latent(latent_pi)
+        choice, values = self.policy.leaning(seen, leans)
         heads = cast(MultiCategoricalDistribution, choice).distribution
         log_probs = [head.log_prob(actions[:, i]) for i, head in enumerate(heads)]  # type: ignore[no-untyped-call]
         entropy = torch.stack([head.entropy() for head in heads]).sum(dim=0)  # type: ignore[no-untyped-call]
-        return torch.stack(log_probs, dim=1), entropy, policy.value_net(latent_vf).flatten()
+        return torch.stack(log_probs, dim=1), entropy, values.flatten()
 
     def _flat(self, array: NDArray[np.float32]) -> torch.Tensor:
         """`(n_steps, n_envs, ...)` to `(n_steps * n_envs, ...)`, on the learner's device."""

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import create_mlp
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
@@ -121,6 +122,36 @@ class GatewayActorCritic(ActorCriticPolicy):
     """PPO's policy."""
 
     features_extractor: Features
+    leans: torch.Tensor | None = None
+    """Added to the logits of each environment while experience is collected, `(n_envs, 6)`."""
+
+    def forward(
+        self, obs: torch.Tensor, deterministic: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What experience is collected with: actions, values and log-probabilities.
+
+        Args:
+            obs: Of all environments, `(n_envs, D)`.
+            deterministic: Whether the most probable actions are taken.
+        """
+        choice, values = self.leaning(obs, self.leans)
+        actions = choice.get_actions(deterministic=deterministic)
+        return actions, values, choice.log_prob(actions)
+
+    def leaning(
+        self, obs: torch.Tensor, leans: torch.Tensor | None
+    ) -> tuple[Distribution, torch.Tensor]:
+        """The choice between the actions, and the values `(n, 1)`.
+
+        Args:
+            obs: Observations, `(n, D)`.
+            leans: Added to the logits of each, `(n, 6)`; `None`: nothing is.
+        """
+        latent_pi, latent_vf = self.mlp_extractor(self.extract_features(obs))
+        logits = self.action_net(latent_pi)
+        if leans is not None:
+            logits = logits + leans
+        return self.action_dist.proba_distribution(logits), self.value_net(latent_vf)
 
     def _build_mlp_extractor(self) -> None:
         layers = _Layers(self.features_extractor, self.net_arch, self.activation_fn)  # type: ignore[arg-type]

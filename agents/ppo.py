@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import torch
 from stable_baselines3 import PPO
@@ -14,7 +14,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from ..envs.schema.action import ACTION_DIMS, NO_CHANGE, STEPS
 from ..envs.schema.observation import ObservationSpec
 from .config import PPOConfig
-from .headwise_ppo import HeadwisePPO, TwinRolloutBuffer
+from .headwise_ppo import HeadwisePPO, TwinRolloutBuffer, twin_leans
 from .networks import GatewayActorCritic, features_kwargs
 from .sb3_vec_env import GatewayVecEnv
 
@@ -54,7 +54,9 @@ def make_ppo(
         device=device,
     )
     followed = config.advice_logits if spec.is_advised else (0.0, 0.0)
-    cast(GatewayActorCritic, model.policy).follow(followed)
+    model.policy.follow(followed)
+    if any(config.twin_leans):
+        model.policy.leans = twin_leans(env.num_envs, config.twin_leans).to(model.device)
     biases = [0.0 if f else bias for f, bias in zip(followed, config.no_change_bias, strict=True)]
     _prefer_no_change(model.policy.action_net, biases)
     return model

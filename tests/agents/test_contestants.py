@@ -242,6 +242,21 @@ def test_an_advised_policy_plays_with_its_own_advisor_at_the_trials_place(
     assert known == (faster.site.replica,) != (trial.site.replica,)
 
 
+def test_a_scenario_s_own_advisor_advises_there(trial: Trial, no_training: Preparation) -> None:
+    gaps = []
+    for advisor, own in (
+        (PlannerParams(reserve=3), {}),
+        (PlannerParams(), {"small": PlannerParams(reserve=3)}),
+        (PlannerParams(), {"elsewhere": PlannerParams(reserve=3)}),
+    ):
+        follower = Follower()
+        learned = Learned("run:a", (replace(advised(trial, advisor, follower), advisors=own),))
+        learned.check(trial)
+        learned.play(trial, no_training)
+        gaps.append(follower.gaps)
+    assert gaps[0] == gaps[1] != gaps[2]
+
+
 def test_an_advised_policy_is_bound_to_its_advisor(trial: Trial) -> None:
     made = advised(trial, PlannerParams(), Follower())
     Learned("run:a", (made,)).check(trial)

@@ -10,7 +10,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from gatepilot.agents.headwise_ppo import HeadwisePPO, TwinRolloutBuffer
+from gatepilot.agents.headwise_ppo import HeadwisePPO, TwinRolloutBuffer, twin_leans
+from gatepilot.agents.networks import Features, GatewayActorCritic
 
 torch.set_num_threads(1)
 GAMMA, LAMBDAS, STEPS, N = 0.9, (0.8, 0.3), 3, 4
@@ -95,7 +96,7 @@ class Bandit(gym.Env[NDArray[np.float32], NDArray[np.int64]]):
 
 def learner(**options: Any) -> HeadwisePPO:  # noqa: ANN401
     return HeadwisePPO(
-        "MlpPolicy",
+        GatewayActorCritic,
         DummyVecEnv([Bandit] * N),
         n_steps=32,
         batch_size=64,
@@ -104,6 +105,7 @@ def learner(**options: Any) -> HeadwisePPO:  # noqa: ANN401
         device="cpu",
         rollout_buffer_class=TwinRolloutBuffer,
         rollout_buffer_kwargs={"twins": 2, "lambdas": LAMBDAS},
+        policy_kwargs={"features_extractor_class": Features},
         **options,
     )
 
@@ -132,3 +134,40 @@ def test_a_head_without_advantage_stays_and_the_other_moves() -> None:
     moved = (head.detach() - before).abs().amax(dim=1)
     assert (moved[:3] > 1e-4).all()
     assert (moved[3:] == 0).all()
+
+
+def test_four_twins_lean_all_four_ways() -> None:
+    found = twin_leans(8, (1.0, 2.0))
+    ways = [(-1, -2), (-1, 2), (1, -2), (1, 2)]
+    expected = [[-scale, 0, scale, -step, 0, step] for scale, step in ways * 2]
+    assert found.tolist() == expected
+
+
+def test_only_experience_is_collected_leaning() -> None:
+    model = learner()
+    model.policy.leans = torch.tensor([[0.0, 0, 50, 50, 0, 0], [50.0, 0, 0, 0, 0, 50]] * 2)
+    seen = np.zeros((N, 1), np.float32)
+    actions, _, log_probs = model.policy(torch.from_numpy(seen))
+    assert actions.tolist() == [[2, 0], [0, 2]] * 2
+    assert log_probs.tolist() == pytest.approx([0.0] * N, abs=1e-3)
+    upright = model.policy.get_distribution(torch.from_numpy(seen)).log_prob(actions)
+    assert upright.tolist() == pytest.approx([-2 * np.log(3)] * N, abs=0.1)
+
+
+def test_an_update_knows_who_leaned_which_way() -> None:
+    """A policy that stands still is as likely in the update as it was when it was collected."""
+    model = learner(n_epochs=2)
+    model.policy.leans = twin_leans(N, (0.7, 1.5))
+    model.learning_rate = 0.0
+    model._setup_lr_schedule()
+    model.learn(N * 32)
+    assert abs(model.logger.name_to_value["train/approx_kl"]) < 1e-6
+    assert model.logger.name_to_value["train/clip_fraction"] == 0
+    assert model.rollout_buffer.log_probs.std() > 0.1
+
+
+def test_what_is_learned_leaning_is_the_policy_that_does_not_lean() -> None:
+    model = learner(n_epochs=4)
+    model.policy.leans = twin_leans(N, (1.0, 1.0))
+    model.learn(1024)
+    assert model.predict(np.zeros(1, np.float32), deterministic=True)[0].tolist() == [2, 0]

@@ -32,10 +32,11 @@ def test_each_window_is_what_it_is_alone_and_again() -> None:
         prepare_trial(scenario, split="test", ticks=TICKS, windows=windows, seed=seed)
         for scenario, windows, seed in ((one, 3, 1), (other, 2, 2))
     ]
-    advisor, policy = PlannerParams(), Restless()
-    together = SideBySide(trials, ADVISED, advisor)
+    advisors, policy = [PlannerParams(reserve=0), PlannerParams(reserve=4)], Restless()
+    together = SideBySide(trials, ADVISED, advisors)
     for _ in range(2):
-        for trial, found in zip(trials, together.play(policy), strict=True):
+        played = together.play(policy)
+        for trial, found, advisor in zip(trials, played, advisors, strict=True):
             alone = play_policy(trial, policy, ADVISED, advisor=advisor)
             assert len(found.returns) == len(trial.windows)
             assert found.changes.sum() > 0

@@ -138,6 +138,8 @@ def test_what_cannot_be_trained_is_said_before_anything_runs() -> None:
         Training(tiny(episode_ticks=1_000_000))
     with pytest.raises(ValueError, match="nowhere: unknown scenario"):
         Training(tiny(scenarios=["nowhere"]))
+    with pytest.raises(ConfigError, match=r"^tiny: advisors: steady is none of the scenarios$"):
+        Training(tiny(advisors={"steady": {}}))
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="no CUDA device"):
             Training(tiny(), device="cuda")

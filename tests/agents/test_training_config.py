@@ -39,6 +39,12 @@ def test_defaults_are_the_recipe() -> None:
         ({"ppo": {"batch_size": 500}}, r"x.yaml: ppo.batch_size: 500 must divide.*\(8192\)"),
         ({"ppo": {"batch_size": 1}}, "x.yaml: ppo.batch_size: 1"),
         ({"ppo": {"twins": 5}}, r"x.yaml: ppo.twins: 5 must divide n_envs \(64\)"),
+        (
+            {"ppo": {"twins": 2, "twin_leans": [1.0, 0.0]}},
+            "x.yaml: ppo.twins: 2 must be a multiple of 4 where ppo.twin_leans is not 0",
+        ),
+        ({"ppo": {"twin_leans": [-1.0, 0.0]}}, "x.yaml: ppo.twin_leans.0: -1"),
+        ({"advisors": {"demo": {"reserve": -1}}}, "reserve is -1, expected 0 or more"),
         ({"ppo": {"gae_lambda": 0.9}}, "x.yaml: ppo.gae_lambda: 0.9"),
         ({"ppo": {"gae_lambda": [0.9, 1.1]}}, "x.yaml: ppo.gae_lambda.1: 1.1"),
         ({"ppo": {"entropy_coef_end": "low"}}, "x.yaml: ppo.entropy_coef_end: 'low'"),
@@ -95,6 +101,15 @@ def test_who_is_not_advised_is_bound_to_no_advisor() -> None:
     assert config.general_advisor is None
     advised = parse_config(MINIMAL | {"advisor": {"reserve": 2}}, where="x.yaml")
     assert advised.general_advisor == PlannerParams(reserve=2)
+
+
+def test_scenarios_may_have_advisors_of_their_own() -> None:
+    careful, own = PlannerParams(reserve=2), PlannerParams(reserve=3)
+    changes: dict[str, Any] = {"advisor": {"reserve": 2}, "advisors": {"busy": {"reserve": 3}}}
+    config = parse_config(MINIMAL | changes, where="x.yaml")
+    assert config.advisors_of(["calm", "busy"]) == [careful, own]
+    blind = parse_config(MINIMAL | changes | {"observation": "extended"}, where="x.yaml")
+    assert blind.advisors_of(["calm", "busy"]) is None
 
 
 def test_replaced_checks_and_leaves_none_alone() -> None:

@@ -187,6 +187,23 @@ def test_runs_that_cannot_be_exported(cli: Cli, run_id: str, tmp_path: Path) -> 
     assert not Path("new").exists()
 
 
+def test_an_artifact_is_bound_to_the_advisor_of_the_scenario_it_is_for(
+    cli: Cli, run_id: str, tmp_path: Path
+) -> None:
+    path = RunStore(tmp_path / "runs").files(run_id).folder / "config.yaml"
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config["advisors"] = {"light": config["advisor"] | {"reserve": 4}}
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    line = cli.refusal("export", run_id, "-o", "a", "--scenario", "other")
+    assert line.endswith("other has no advisor of its own; trained with one for light\n")
+    for options, reserve in (((), 1), (("--scenario", "light"), 4)):
+        cli.json("export", run_id, "-o", f"for{reserve}", "--unsigned", *options)
+        policy = load_artifact(tmp_path / f"for{reserve}", public_key=None, allow_unsigned=True)
+        advisor = policy.manifest.advisor
+        assert advisor is not None
+        assert advisor.reserve == reserve
+
+
 def test_a_network_that_decides_otherwise_is_a_no(
     cli: Cli, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,14 +1,17 @@
 """The shipped trainings, how files are found and read, and where a result comes from."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import yaml
 
 from gatepilot.agents.config import ConfigError, parse_config
+from gatepilot.agents.digests import json_digest
 from gatepilot.envs.scenario import load_scenario
 from gatepilot.experiments.config import config_names, flat, load_config, to_yaml
 from gatepilot.experiments.provenance import collect
+from gatepilot.experiments.shipped_settings import shipped_settings
 from gatepilot.experiments.suites import suite
 from gatepilot.reward.presets import REWARDS
 
@@ -52,6 +55,20 @@ def test_a_scenario_file_is_looked_for_beside_the_configuration(tmp_path: Path) 
     assert load_config(path).scenarios == ("mine.yaml", "demo")
     (tmp_path / "mine.yaml").write_text("name: mine\n")
     assert load_config(path).scenarios == (str(tmp_path / "mine.yaml"), "demo")
+
+
+def test_tuned_stands_for_the_advisors_that_ship(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\nscenarios: [steady, demo]\nadvisors: tuned\n")
+    config = load_config(path)
+    settings = shipped_settings(load_scenario("steady"))
+    assert settings is not None
+    shipped = settings.controllers["planner@unit"].params["planner"]
+    assert {name: asdict(own) for name, own in config.advisors.items()} == {"steady": shipped}
+    assert flat(config)["advisors"] == f"1 scenarios: {json_digest({'steady': shipped})[:12]}"
+    assert parse_config(yaml.safe_load(to_yaml(config)), where="again") == config
+    path.write_text("name: x\nscenarios: [steady]\nobservation: extended\nadvisors: tuned\n")
+    assert not {"advisors", "advisor"} & flat(load_config(path)).keys()
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,10 @@ class DQNConfig:
     __pydantic_config__: ClassVar[ConfigDict] = SPEC_CONFIG
 
     learning_rate: Positive = 5e-4
-    """Adam's step."""
+    """Adam's step at the start."""
+    learning_rate_end: NotNegative | None = None
+    """Adam's step at the end, linear in between: the order of values that are nearly equal then
+    comes to rest. None: as at the start."""
     gamma: Share = 0.99
     """Discount of a tick (source document)."""
     n_steps: Count = 1

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3 import DQN
 from stable_baselines3.common.noise import ActionNoise
+from stable_baselines3.common.utils import LinearSchedule
 
 from ..envs.schema.action import DISCRETE_ACTIONS
 from ..envs.schema.observation import ObservationSpec
@@ -50,7 +51,11 @@ def make_dqn(
     model = BatchedDQN(
         GatewayDQNPolicy,
         env,
-        learning_rate=config.learning_rate,
+        learning_rate=LinearSchedule(
+            config.learning_rate,
+            config.learning_rate if config.learning_rate_end is None else config.learning_rate_end,
+            1.0,
+        ),
         buffer_size=config.buffer_size,
         learning_starts=config.learning_starts,
         batch_size=config.batch_size,

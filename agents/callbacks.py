@@ -17,7 +17,7 @@ from .averaging import AveragedWeights
 from .checkpoint import save_checkpoint
 from .config import TrainingConfig
 from .learned_policy import LearnedPolicy
-from .ppo import leaning_up
+from .nudges import nudged, nudges_of
 from .sb3_vec_env import GatewayVecEnv
 from .validation import Validation, ValidationResult
 
@@ -85,7 +85,7 @@ class TrainingCallback(BaseCallback):
         Args:
             env: The training environments.
             validation: Judges checkpoints.
-            config: How often to validate, and with which logits of "one replica more".
+            config: How often to validate, and with which nudges.
             folder: Where model and checkpoint are written.
             recorder: Takes the figures.
             on_status: Called after every point of the curve.
@@ -96,7 +96,7 @@ class TrainingCallback(BaseCallback):
         self._validation = validation
         self._ppo, self._steps = config.ppo, config.steps
         self._every_steps = config.validation.every_steps
-        self._scale_up_logits = config.ppo.scale_up_logits if config.algo == "ppo" else (0.0,)
+        self._nudges = nudges_of(config)
         self._folder = folder
         self._recorder = recorder
         self._on_status = on_status
@@ -182,20 +182,21 @@ class TrainingCallback(BaseCallback):
         policy.set_training_mode(False)
         with self._average.placed_in(policy):
             judged = []
-            for logit in self._scale_up_logits:
-                with leaning_up(policy, logit):
-                    judged.append((self._validation.run(LearnedPolicy(policy)), logit))
-            result, logit = max(judged, key=lambda pair: pair[0].score)
+            for nudge in self._nudges:
+                with nudged(policy, nudge):
+                    judged.append((self._validation.run(LearnedPolicy(policy)), nudge))
+            result, nudge = max(judged, key=lambda pair: pair[0].score)
             self._last = result
             if self.best is None or result.score > self.best.score:
                 self.best, self.best_step = result, step
                 partial = self._folder / f"{BEST_MODEL_FILE}.partial"
-                with leaning_up(policy, logit), partial.open("wb") as file:
+                with nudged(policy, nudge), partial.open("wb") as file:
                     self.model.save(file)
                 partial.replace(self._folder / BEST_MODEL_FILE)
         return {f"validation/{k}": v for k, v in result.figures().items()} | {
             "validation/best_return": self.best.return_mean,
-            "validation/scale_up_logit": logit,
+            "validation/scale_up_logit": nudge.scale_up_logit,
+            "validation/advice_margin": nudge.advice_margin,
         }
 
     def _save_checkpoint(self) -> None:

@@ -92,6 +92,10 @@ class PPOConfig:
     same, so a sampled policy spreads the choice over several ticks; the most probable action alone
     would then be to do nothing until it is too late."""
 
+    advice_margins: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0,)
+    """Each checkpoint is judged, too, with each of these added to the logits of what the advice
+    asks for (`nudges`)."""
+
     def entropy_coef_at(self, share: float) -> float:
         """Weight of the entropy bonus after a share of the training."""
         end = self.entropy_coef if self.entropy_coef_end is None else self.entropy_coef_end
@@ -136,6 +140,10 @@ class DQNConfig:
     head, before anything is learned; in units of the scaled reward. The other layers begin near 0,
     so that the greedy choice is the advice's. 0: the head follows nobody, and `no_change_value`
     holds."""
+    advice_margins: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0,)
+    """Each checkpoint is judged once with each of these added to the value of what the advice asks
+    for, in units of the scaled reward, and the best is kept (`nudges`). Values are never as exact
+    as the differences between neighbouring sizes are small."""
     no_change_value: tuple[NotNegative, NotNegative] = (0.0, 0.02)
     """Where the policy sees advice and a head does not follow it: by how much "no change" is worth
     more before anything is learned."""

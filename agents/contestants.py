@@ -8,26 +8,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import yaml
+
 from ..envs.schema.fingerprint import Contract
 from ..envs.schema.observation import ObservationSpec
 from .artifact.errors import ArtifactError
+from .artifact.layout import MANIFEST_FILE
+from .artifact.manifest import Manifest
 from .artifact.runtime import load_artifact
 from .baselines.planner.advisor import advisor_identity
 from .baselines.planner.params import PlannerParams
 from .baselines.registry import UNIT_SUFFIX, controller_names
 from .bounds import ORACLES, BestFixed, Oracle, constant_maker
 from .choice import default_choice
+from .config import ConfigError, parse_config
 from .contestant import Contestant, Performance, PolicyError, Preparation, SettingsFrom
 from .evaluation import play_controllers, play_policy
 from .policy import Controller, Policy
+from .pretrained import PREFIX, pretrained_folder, pretrained_names
 from .trial import Trial, TrialPlan
 from .tuning import is_tunable, tune
 from .windows import Window
 
 FORMS: Final = (
     f"a controller's name ({', '.join(controller_names())}; {UNIT_SUFFIX} behind it allows steps "
-    f"of one only), best_fixed, {', '.join(ORACLES)}, fixed:N, run:ID or the folder of an exported "
-    "artifact"
+    f"of one only), best_fixed, {', '.join(ORACLES)}, fixed:N, "
+    f"{', '.join(PREFIX + name for name in pretrained_names())}, run:ID or the folder of an "
+    "exported artifact"
 )
 """Everything that `--policy` understands."""
 
@@ -170,10 +177,10 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
     """Finds out who is meant.
 
     Args:
-        text: A controller's name, `best_fixed`, `hindsight`, `lookahead`, `fixed:N`, `run:ID`, or
-            an artifact's folder; `run:ID,ID` names several trainings of one recipe that differ in
-            their seed. A name wins over a folder that is called like it; `./` before it means the
-            folder.
+        text: A controller's name, `best_fixed`, `hindsight`, `lookahead`, `fixed:N`,
+            `pretrained:NAME`, `run:ID`, or an artifact's folder; `run:ID,ID` names several
+            trainings of one recipe that differ in their seed. A name wins over a folder that is
+            called like it; `./` before it means the folder.
         load_run: Loads a run's model.
 
     Raises:
@@ -197,10 +204,18 @@ def parse_contestant(text: str, load_run: LoadRun) -> Contestant:
         return Learned(text, members)
     if text.removesuffix(UNIT_SUFFIX) in controller_names():
         return TunedController(text)
-    if text and Path(text).is_dir():
-        return Learned(text, (_exported(Path(text)),))
+    if (folder := _artifact_folder(text)) is not None:
+        return Learned(text, (_exported(folder),))
     msg = f"unknown policy {text!r}: expected {FORMS}"
     raise PolicyError(msg)
+
+
+def _artifact_folder(text: str) -> Path | None:
+    """That of an artifact that ships, or of any other."""
+    name = text.removeprefix(PREFIX)
+    if name != text and name in pretrained_names():
+        return pretrained_folder(name)
+    return Path(text) if text and Path(text).is_dir() else None
 
 
 def _exported(folder: Path) -> TrainedPolicy:
@@ -221,4 +236,22 @@ def _exported(folder: Path) -> TrainedPolicy:
         manifest.origin.seed,
         policy.digest,
         manifest.advisor,
+        _advisors(manifest),
     )
+
+
+def _advisors(manifest: Manifest) -> Mapping[str, PlannerParams]:
+    """Those of the training's scenarios, unless the artifact is bound to one of them.
+
+    Raises:
+        PolicyError: The training's configuration is none.
+    """
+    content = yaml.safe_load(manifest.origin.config_yaml)
+    if not isinstance(content, dict) or not content.get("advisors"):
+        return {}
+    keys = ("name", "scenarios", "advisor", "advisors")
+    try:
+        config = parse_config({key: content.get(key) for key in keys}, where=MANIFEST_FILE)
+    except ConfigError as error:
+        raise PolicyError(f"origin.config_yaml: {error}") from error
+    return config.advisors if config.advisor == manifest.advisor else {}

@@ -21,7 +21,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import create_mlp
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 
-from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, NO_CHANGE
+from ..envs.schema.action import ACTION_DIMS, DISCRETE_ACTIONS, NO_CHANGE, STEPS
 from ..envs.schema.advice import ADVICE_ENTRIES, ADVICE_INDEX, scale_advice
 from ..envs.schema.observation import ObservationSpec
 from ..envs.schema.settings import THRESHOLD_STEP
@@ -34,6 +34,8 @@ _QUIET: Final = 0.01
 is not learned yet does not speak."""
 SHARES: Final = sum(ACTION_DIMS)
 """Shares that the advice has in the choices: three a head."""
+_CHOICES: Final = [divmod(action, ACTION_DIMS[1]) for action in range(DISCRETE_ACTIONS)]
+"""Choice of each head for each of the nine actions."""
 
 
 class Features(Standardiser):
@@ -165,6 +167,20 @@ class GatewayActorCritic(ActorCriticPolicy):
         with torch.no_grad():
             last[:, last.shape[1] - shares :] = torch.diag(by_choice)[:, :shares]
 
+    def heed(self, margin: float) -> None:
+        """Adds to the logit of what the advice asks for, in each head."""
+        shares = self.features_extractor.shares
+        last = self.get_submodule("action_net").get_parameter("weight")
+        asked = torch.eye(SHARES, device=last.device)[:, :shares]
+        with torch.no_grad():
+            last[:, last.shape[1] - shares :] += margin * asked
+
+    def lean_up(self, logit: float) -> None:
+        """Adds to the logit of one replica more."""
+        bias = self.get_submodule("action_net").get_parameter("bias")
+        with torch.no_grad():
+            bias[STEPS.index(1)] += logit  # the scaling head's logits come first
+
 
 class _AdvisedValues(torch.nn.Module):
     """Values of the nine actions, from features: those of the layers and those of the advice."""
@@ -204,14 +220,27 @@ class GatewayDQNPolicy(DQNPolicy):
             weights: How much more, by head.
             no_change: How much more it is worth to change nothing in a head that has no weight.
         """
-        asked = torch.zeros(DISCRETE_ACTIONS, SHARES)
         rest = torch.zeros(DISCRETE_ACTIONS)
-        heads = np.stack(np.divmod(np.arange(DISCRETE_ACTIONS), ACTION_DIMS[1]), axis=1)
-        for action, choices in enumerate(heads):
+        for action, choices in enumerate(_CHOICES):
             for head, choice in enumerate(choices):
-                asked[action, sum(ACTION_DIMS[:head]) + choice] = weights[head]
                 if not weights[head] and choice == NO_CHANGE[head]:
                     rest[action] += no_change[head]
         for network in (self.q_net, self.q_net_target):
             if isinstance(network.q_net, _AdvisedValues):
-                network.q_net.begin_with(asked, rest)
+                network.q_net.begin_with(_asked(weights), rest)
+
+    def heed(self, margin: float) -> None:
+        """Adds to the value of an action for each head in which it does as the advice asks."""
+        if isinstance(self.q_net.q_net, _AdvisedValues):
+            weight = self.q_net.q_net.advice.weight
+            with torch.no_grad():
+                weight += _asked((margin, margin)).to(weight.device)
+
+
+def _asked(weights: Sequence[float]) -> torch.Tensor:
+    """Of each action, `(9, 6)`: the head's weight where the advice may ask for its choice."""
+    asked = torch.zeros(DISCRETE_ACTIONS, SHARES)
+    for action, choices in enumerate(_CHOICES):
+        for head, choice in enumerate(choices):
+            asked[action, sum(ACTION_DIMS[:head]) + choice] = weights[head]
+    return asked

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.utils import LinearSchedule
 
-from ..envs.schema.action import ACTION_DIMS, NO_CHANGE, STEPS
+from ..envs.schema.action import ACTION_DIMS, NO_CHANGE
 from ..envs.schema.observation import ObservationSpec
 from .config import PPOConfig
 from .headwise_ppo import HeadwisePPO, TwinRolloutBuffer, twin_leans
@@ -60,23 +58,6 @@ def make_ppo(
     biases = [0.0 if f else bias for f, bias in zip(followed, config.no_change_bias, strict=True)]
     _prefer_no_change(model.policy.action_net, biases)
     return model
-
-
-@contextmanager
-def leaning_up(policy: BasePolicy, logit: float) -> Iterator[None]:
-    """Adds `logit` to "one replica more" for the time of the block; 0 changes nothing."""
-    if logit == 0:
-        yield
-        return
-    bias = policy.get_submodule("action_net").get_parameter("bias")
-    before = bias.detach().clone()
-    with torch.no_grad():
-        bias[STEPS.index(1)] += logit  # the scaling head's logits come first
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            bias.copy_(before)
 
 
 def policy_kwargs(config: PPOConfig, spec: ObservationSpec) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class FinishedSeeds:
 
 def train_seeds(
     parent: str,
-    first: Training,
+    ready: list[Training],
     store: RunStore,
     provenance: Provenance,
     *,
@@ -67,7 +67,8 @@ def train_seeds(
 
     Args:
         parent: Id of the group.
-        first: That of the first seed, set up; which also says the recipe.
+        ready: That of the first seed, set up; which also says the recipe. It is taken out: the
+            traffic of a training takes gigabytes, and nobody is to keep it beside the next one's.
         store: Where runs are kept.
         provenance: By which code and command.
         set_up: Builds the others.
@@ -77,8 +78,7 @@ def train_seeds(
         ValueError: It cannot be recorded or resumed: one line.
     """
     before, seeds = _children(store, parent), store.group_size(parent) or 0
-    config, ready = first.config, [first]
-    del first  # its traffic takes gigabytes: not longer than it is trained
+    config = ready[0].config
     finished: list[FinishedRun] = []
     with _marked(store, parent):
         for seed in range(config.seed, config.seed + seeds):
@@ -90,7 +90,9 @@ def train_seeds(
                 resume, wanted = known, config_to_resume(store.files(known).config(), wanted, known)
             training = ready.pop() if ready and ready[0].config == wanted else set_up(wanted)
             run = open_run(training, store, provenance, resume=resume, parent=parent)
+            ready.clear()
             finished.append(train(training, run, resume is not None))
+            del training
         best = {s: store.best_figures(run_id) for s, run_id in _children(store, parent).items()}
         returns = {s: best[s]["return_mean"] for s in sorted(best)}
         found = FinishedSeeds(parent, tuple(finished), returns)

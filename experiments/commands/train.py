@@ -95,11 +95,12 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
         check_seeds(wanted, seeds, MOST_SEED)
     notes = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     set_up = partial(Training, traces_dir=traces, device=device)
-    training = set_up(wanted)  # what cannot be trained leaves no run behind
+    ready = [set_up(wanted)]  # what cannot be trained leaves no run behind
     compile_with_notice()
     begun = resume
     try:
         if seeds is None and group is None:
+            training = ready.pop()
             run = open_run(training, store, collect(), resume=resume)
             begun = run.run_id
             finished = _trained(notes, training, run, resume is not None)
@@ -108,7 +109,7 @@ def train(  # noqa: PLR0913, PLR0917  # options of the command
             begun = begun or store.create_group(wanted, seeds or 0, collect())
             notes.print(f"run {begun}, the parent of all seeds")
             found = train_seeds(
-                begun, training, store, collect(), set_up=set_up, train=partial(_trained, notes)
+                begun, ready, store, collect(), set_up=set_up, train=partial(_trained, notes)
             )
             _show(found, store, begun, as_json=as_json)
     except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.dqn.policies import DQNPolicy
 
-from gatepilot.agents.config import DQNConfig, PPOConfig
+from gatepilot.agents.config import DQNConfig, PPOConfig, parse_config
 from gatepilot.agents.dqn import make_dqn
 from gatepilot.agents.learned_policy import LearnedPolicy
+from gatepilot.agents.nudges import Nudge, nudged, nudges_of
 from gatepilot.agents.ppo import make_ppo
 from gatepilot.agents.sb3_vec_env import GatewayVecEnv
 from gatepilot.envs.batch import GatewayBatch
@@ -134,3 +135,47 @@ def test_advice_can_be_an_entry_like_the_others() -> None:
     logits = ppo(advice_logits=0.0).get_submodule("action_net").get_parameter("weight")
     assert logits.shape == (6, 64)
     assert not any("advice" in name for name in dqn(advice_value=0.0).state_dict())
+
+
+def test_a_margin_is_what_the_asked_choice_gains_in_each_head() -> None:
+    policy, seen = ppo(), torch.from_numpy(observations())
+
+    def logits() -> NDArray[np.float32]:
+        heads = cast(Any, policy.get_distribution(seen)).distribution
+        found: NDArray[np.float32] = np.stack([h.logits.detach().numpy() for h in heads], axis=1)
+        return found - found[:, :, 1:2]  # against no change
+
+    before = logits()
+    with nudged(policy, Nudge(advice_margin=1.5)):
+        gained = logits() - before
+    np.testing.assert_array_equal(logits(), before)
+    for way in (-1, 1):
+        asked = (way == STEPS) * 1.5 - (STEPS == 0) * 1.5
+        assert gained[:, :, 1 + way] == pytest.approx(asked, abs=1e-5)
+
+
+def test_a_margin_is_what_actions_gain_for_each_head_that_follows() -> None:
+    policy, seen = dqn(), torch.from_numpy(observations())
+    before = policy.q_net(seen).detach().numpy()
+    with nudged(policy, Nudge(advice_margin=0.25)):
+        gained = policy.q_net(seen).detach().numpy() - before
+    np.testing.assert_array_equal(policy.q_net(seen).detach().numpy(), before)
+    follows = [[(a // 3 == r + 1) + (a % 3 == t + 1) for a in range(9)] for r, t in STEPS.tolist()]
+    assert gained == pytest.approx(0.25 * np.array(follows), abs=1e-5)
+
+
+def test_checkpoints_are_judged_with_every_pair_of_nudges() -> None:
+    content: dict[str, Any] = {
+        "name": "x",
+        "scenarios": ["demo"],
+        "ppo": {"scale_up_logits": [0.0, 1.0], "advice_margins": [0.0, 0.5]},
+        "dqn": {"advice_margins": [0.0, 0.1]},
+    }
+
+    def pairs(**changes: str) -> list[tuple[float, float]]:
+        found = nudges_of(parse_config(content | changes, where="x"))
+        return [(one.scale_up_logit, one.advice_margin) for one in found]
+
+    assert pairs() == [(0.0, 0.0), (0.0, 0.5), (1.0, 0.0), (1.0, 0.5)]
+    assert pairs(algo="dqn") == [(0.0, 0.0), (0.0, 0.1)]
+    assert pairs(observation="extended") == [(0.0, 0.0), (1.0, 0.0)]

@@ -10,7 +10,8 @@ from stable_baselines3.common.logger import Logger
 
 from gatepilot.agents.config import DQNConfig, PPOConfig
 from gatepilot.agents.dqn import make_dqn
-from gatepilot.agents.ppo import leaning_up, make_ppo
+from gatepilot.agents.nudges import Nudge, nudged
+from gatepilot.agents.ppo import make_ppo
 from gatepilot.agents.sb3_vec_env import GatewayVecEnv
 from gatepilot.envs.batch import GatewayBatch
 from gatepilot.envs.schema.observation import ObservationSpec
@@ -109,7 +110,7 @@ def test_a_lean_towards_one_more_replica_ends_with_its_block() -> None:
         return [head.logits.detach().numpy() for head in found]
 
     before = heads()
-    with leaning_up(model.policy, 2.0):
+    with nudged(model.policy, Nudge(2.0)):
         leaning = heads()
     for old, new in zip(before, heads(), strict=True):
         np.testing.assert_array_equal(old, new)

@@ -186,9 +186,6 @@ class RandomisationConfig:
     """Bounds of how many times more requests come in a surge; None: no further surges."""
     surge_interval_s: Positive = 2400.0
     """Mean time between two surges."""
-    general_advisor: Share = 0.0
-    """Share of the variants that are advised by the general planner (`advisor`) even where their
-    scenario has one of its own (`advisors`): who deploys the policy elsewhere may have none."""
     more_faults: Share = 0.0
     """Share of the variants that meet the faults of another of the training's scenarios, too: of
     one that has faults of other kinds."""

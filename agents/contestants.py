@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
+from ..envs.scenario_file import to_json
 from ..envs.schema.fingerprint import Contract
 from ..envs.schema.observation import ObservationSpec
 from .artifact.errors import ArtifactError
@@ -21,7 +23,6 @@ from .baselines.planner.params import PlannerParams
 from .baselines.registry import UNIT_SUFFIX, controller_names
 from .bounds import ORACLES, BestFixed, Oracle, constant_maker
 from .choice import default_choice
-from .config import ConfigError, parse_config
 from .contestant import Contestant, Performance, PolicyError, Preparation, SettingsFrom
 from .evaluation import play_controllers, play_policy
 from .policy import Controller, Policy
@@ -247,11 +248,12 @@ def _advisors(manifest: Manifest) -> Mapping[str, PlannerParams]:
         PolicyError: The training's configuration is none.
     """
     content = yaml.safe_load(manifest.origin.config_yaml)
-    if not isinstance(content, dict) or not content.get("advisors"):
+    if not isinstance(content, dict) or not content.get("advisors") or "advisor" not in content:
         return {}
-    keys = ("name", "scenarios", "advisor", "advisors")
     try:
-        config = parse_config({key: content.get(key) for key in keys}, where=MANIFEST_FILE)
-    except ConfigError as error:
-        raise PolicyError(f"origin.config_yaml: {error}") from error
-    return config.advisors if config.advisor == manifest.advisor else {}
+        general = TypeAdapter(PlannerParams).validate_json(to_json(content["advisor"]))
+        own = TypeAdapter(dict[str, PlannerParams]).validate_json(to_json(content["advisors"]))
+    except ValidationError as error:
+        msg = f"{MANIFEST_FILE}: origin.config_yaml: advisors: {error.errors()[0]['msg']}"
+        raise PolicyError(msg) from error
+    return own if general == manifest.advisor else {}

@@ -52,10 +52,7 @@ def varied(
     if rng.random() < config.more_faults:
         gifts = [gift for other in others if (gift := _gift(scenario, faults, other))]
         faults += gifts[int(rng.integers(len(gifts)))] if gifts else ()
-    name = scenario.name
-    if rng.random() < config.general_advisor:
-        name = f"{name}, elsewhere"  # advisors go by the scenario's name
-    return replace(scenario, name=name, cluster=cluster, faults=faults)
+    return replace(scenario, cluster=cluster, faults=faults)
 
 
 def _gift(

@@ -30,6 +30,7 @@ RULE_SOURCES: Final = (
     "agents/contestants.py",
     "agents/oracles/*.py",
     "agents/policy.py",
+    "agents/pretrained/*.py",
 )
 """Code that a cell without a network depends on: no change of the training voids it."""
 LEARNED_SOURCES: Final = (*RULE_SOURCES, "agents/*.py", "agents/artifact/*.py")

@@ -14,6 +14,7 @@ from ..agents.artifact.export import export_policy
 from ..agents.artifact.manifest import Manifest
 from ..agents.artifact.signing import PRIVATE_KEY_FILE, PUBLIC_KEY_FILE, make_key_pair
 from ..agents.config import TrainingConfig
+from ..agents.pretrained import PREFIX, pretrained_names
 from ..agents.training import Training
 from ..deploy_bridge.settings import LEDGER_FILE
 from ..envs.scenario import Scenario
@@ -33,8 +34,11 @@ from .wording import short
 
 CONFIG: Final = "demo"
 """The shipped configuration that is trained."""
-RIVALS: Final = ("hpa", "hpa@unit", "best_fixed", "do_nothing", "always_max", "random")
-"""Whom the trained policy meets."""
+RIVALS: Final = (
+    *(PREFIX + name for name in pretrained_names()),
+    *("hpa", "hpa@unit", "best_fixed", "do_nothing", "always_max", "random"),
+)
+"""Whom the trained policy meets: those that ship, and the field's."""
 INCUMBENT: Final = "hpa"
 """Who drives while the policy watches."""
 SHADOW_TICKS: Final = 480

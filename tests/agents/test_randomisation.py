@@ -82,20 +82,6 @@ def test_some_meet_what_goes_wrong_elsewhere(plain: Scenario) -> None:
     assert alone == [plain] * 3
 
 
-def test_some_go_by_another_name_so_that_no_advisor_of_theirs_is_found(plain: Scenario) -> None:
-    config = tiny(
-        advisors={plain.name: {"reserve": 4}}, advisor={"reserve": 2}, load_scales=[1.0] * 40
-    )
-    randomised = RandomisationConfig(general_advisor=0.3)
-    found = variants(plain, randomised)
-    assert 0.2 < np.mean([one.name != plain.name for one in found]) < 0.4
-    layouts = training_layouts(replace(config, randomised=randomised), [plain], None)
-    advisors = layouts.advisors(config)
-    assert advisors is not None
-    assert {one.reserve for one in advisors} == {2, 4}
-    assert layouts.places == (0,) * len(layouts.requests)
-
-
 def test_the_layout_nearest_to_its_own_rate_is_a_scenarios_own(plain: Scenario) -> None:
     calm = replace(plain, name="calm", faults=())
     config = tiny(load_scales=[0.4, 1.1, 3.0], workloads=1, randomised={"cold_start": [0.5, 0.6]})
@@ -119,7 +105,6 @@ def test_the_layout_nearest_to_its_own_rate_is_a_scenarios_own(plain: Scenario) 
         ({"surge": [0.5, 2.0]}, "randomised.surge"),
         ({"surge": [3.0, 2.0]}, r"randomised.surge: \[3\.0, 2\.0\] must be"),
         ({"more_faults": 1.5}, "randomised.more_faults"),
-        ({"general_advisor": -0.1}, "randomised.general_advisor"),
         ({"weather": 1}, "randomised.weather"),
         ({"more_faults": 0.1}, "randomised.more_faults: there is no other scenario"),
     ],

@@ -202,6 +202,14 @@ def test_an_artifact_is_bound_to_the_advisor_of_the_scenario_it_is_for(
         advisor = policy.manifest.advisor
         assert advisor is not None
         assert advisor.reserve == reserve
+    write_scenario(tmp_path / "light.yaml")
+    names = [f"run:{run_id}", "for1", "for4"]
+    options = [option for name in names for option in ("--policy", name)]
+    found = cli.json("evaluate", "--scenario", "light.yaml", *options)
+    returns = [
+        [one["return"] for one in found["episodes"] if one["policy"] == name] for name in names
+    ]
+    assert returns[0] == returns[1] == returns[2]  # where it was trained, as it was trained
 
 
 def test_a_network_that_decides_otherwise_is_a_no(

@@ -18,6 +18,7 @@ COMMANDS: Final[dict[str, str]] = {
     "export": "Seal a trained policy: ONNX, manifest, golden vectors, signature.",
     "fetch": "Bring a sealed policy from the registry to a folder.",
     "leaderboard": "Reproduce the frozen comparison of all controllers, with hashes.",
+    "search": "Search for hyperparameters; trainings that lag behind are broken off.",
     "profiles": "Serving profiles: the catalogue, one in detail, a fit to your own hardware.",
     "rehearse": "Watch a policy in shadow: the real bridge beside the simulated gateway.",
     "simulate": "Run a trace or a scenario through the simulated gateway.",

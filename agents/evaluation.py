@@ -112,7 +112,7 @@ def play_policy(
     decider = PolicyDecider(policy)
     return Outcomes.joined(
         [
-            _play(
+            play_windows(
                 gateway_batch(trial, len(chunk), observation, advisor, reward_fn),
                 chunk,
                 decider,
@@ -153,7 +153,7 @@ def play_controllers(
         windows = [window for _, window in chunk]
         tally = Tally(len(chunk), trial.ticks, with_ttft=with_ttft)
         batch = gateway_batch(trial, len(chunk), ObservationSpec())
-        parts.append(_play(batch, windows, decider, tally, progress))
+        parts.append(play_windows(batch, windows, decider, tally, progress))
     everything = Outcomes.joined(parts)
     return [everything.taken(slice(i, None, len(makers))) for i in range(len(makers))]
 
@@ -209,14 +209,22 @@ def start_windows(batch: GatewayBatch, windows: Sequence[Window]) -> NDArray[np.
     )
 
 
-def _play(
+def play_windows(
     batch: GatewayBatch,
     windows: Sequence[Window],
     decider: Decider,
     tally: Tally,
-    progress: Progress,
+    progress: Progress = no_progress,
 ) -> Outcomes:
-    """Plays windows side by side."""
+    """Plays windows side by side.
+
+    Args:
+        batch: A gateway for each of them.
+        windows: Which.
+        decider: Acts at every tick.
+        tally: Of as many gateways; takes the ticks in.
+        progress: Told of every tick.
+    """
     seen = start_windows(batch, windows)
     for tick in range(batch.episode_ticks):
         replicas, threshold_steps = batch.replicas.copy(), batch.threshold_steps.copy()

@@ -15,7 +15,7 @@ from ..reward.documented import default_reward
 from .baselines.planner.advisor import site_advisor
 from .baselines.planner.params import PlannerParams
 from .episodes import Outcomes, Tally
-from .evaluation import start_windows
+from .evaluation import PolicyDecider, play_windows
 from .policy import Policy
 from .scenario_site import scenario_site
 from .trial import Trial
@@ -67,16 +67,9 @@ class SideBySide:
         Returns:
             Of each trial what `evaluation.play_policy` gives, to the bit, but for latencies.
         """
-        batch = self._batch
-        tally = Tally(batch.n_envs, batch.episode_ticks, with_ttft=False)
-        seen = start_windows(batch, self._windows)
-        for tick in range(batch.episode_ticks):
-            replicas, threshold_steps = batch.replicas.copy(), batch.threshold_steps.copy()
-            step = batch.step(policy.act(seen))
-            changed = (batch.replicas != replicas) | (batch.threshold_steps != threshold_steps)
-            tally.add(tick, step, changed, batch)
-            seen = step.observation
-        outcomes, ends = tally.outcomes(), np.cumsum([len(trial.windows) for trial in self.trials])
+        tally = Tally(self._batch.n_envs, self._batch.episode_ticks, with_ttft=False)
+        outcomes = play_windows(self._batch, self._windows, PolicyDecider(policy), tally)
+        ends = np.cumsum([len(trial.windows) for trial in self.trials])
         return [
             outcomes.taken(slice(end - len(trial.windows), end))
             for trial, end in zip(self.trials, ends.tolist(), strict=True)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import optuna
 from optuna.samplers import TPESampler
@@ -274,13 +274,27 @@ def _study(name: str, trials: TuningTrials, studies_dir: Path | None) -> optuna.
         return optuna.create_study(study_name=key, direction="maximize")
     folder = studies_dir / trials.train.scenario.name
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.journal"
+    return kept_study(folder / f"{name}.journal", key)
+
+
+def kept_study(path: Path, key: str, **options: Any) -> optuna.Study:  # noqa: ANN401  # Optuna's
+    """A study that is kept in a file; one that was interrupted goes on.
+
+    Args:
+        path: Its journal.
+        key: Its name: whatever else is in the file is another one's.
+        **options: Of `optuna.create_study`.
+
+    Raises:
+        StudyError: The file is damaged.
+    """
     try:
         return optuna.create_study(
             study_name=key,
             storage=JournalStorage(JournalFileBackend(str(path))),
             direction="maximize",
             load_if_exists=True,
+            **options,
         )
     except (KeyError, ValueError) as error:
         raise StudyError(f"{path}: is damaged, remove it ({error})") from error

@@ -18,8 +18,6 @@ from typing import Any, Final, TypeAlias
 import optuna
 from optuna.pruners import MedianPruner
 from optuna.samplers import TPESampler
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FixedTrial, FrozenTrial, Trial, TrialState
 
 from ..agents.baselines.site import Suggest
@@ -28,7 +26,7 @@ from ..agents.config import TrainingConfig
 from ..agents.digests import json_digest
 from ..agents.search_space import suggested
 from ..agents.training import Training
-from ..agents.tuning import StudyError
+from ..agents.tuning import StudyError, kept_study
 
 STARTUP_TRIALS: Final = 4
 """Trainings that are drawn at random and never broken off: a median needs some."""
@@ -144,20 +142,12 @@ def _study(config: TrainingConfig, studies: Path) -> optuna.Study:
     digest = json_digest(asdict(config))
     folder = studies / "trainings"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{config.name}-{config.algo}-{digest[:12]}.journal"
-    try:
-        return optuna.create_study(
-            study_name=digest,
-            storage=JournalStorage(JournalFileBackend(str(path))),
-            sampler=TPESampler(n_startup_trials=STARTUP_TRIALS),
-            pruner=MedianPruner(
-                n_startup_trials=STARTUP_TRIALS, n_warmup_steps=config.validation.every_steps
-            ),
-            direction="maximize",
-            load_if_exists=True,
-        )
-    except (KeyError, ValueError) as error:
-        raise StudyError(f"{path}: is damaged, remove it ({error})") from error
+    return kept_study(
+        folder / f"{config.name}-{config.algo}-{digest[:12]}.journal",
+        digest,
+        sampler=TPESampler(n_startup_trials=STARTUP_TRIALS),
+        pruner=MedianPruner(STARTUP_TRIALS, n_warmup_steps=config.validation.every_steps),
+    )
 
 
 def _of(config: TrainingConfig, attrs: Mapping[str, Any], suggest: Suggest) -> TrainingConfig:

@@ -29,6 +29,11 @@ PEOPLE_USE: Final = (
 OURS: Final = ("planner", "planner@unit", "fixed")
 """The real rivals, and the best constant."""
 BOUND: Final = "lookahead"
+"""Its returns on the suite's test windows stand in the frozen table of the full leaderboard; to
+search them anew takes longer than all the rest."""
+FROZEN: Final = (
+    Path(__file__).resolve().parent.parent / "experiments" / "leaderboard" / "full.frozen.json"
+)
 SERVICES: Final = sorted(Path(__file__).with_name("services").glob("*.yaml"))
 """What no shipped training has seen."""
 COLD_STARTS_S: Final = range(0, 301, 30)
@@ -56,11 +61,13 @@ def main() -> int:
 def suite(options: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
     """Against everybody, on the test split of the suite."""
     people = [name + unit for name in PEOPLE_USE for unit in ("", "@unit")]
-    found = _evaluated(options, ["--suite", "full"], [*options.policy, *people, *OURS, BOUND])
+    found = _evaluated(options, ["--suite", "full"], [*options.policy, *people, *OURS])
     rows = {row["policy"]: row for row in found["summary"]}
     named = _labels(found, options.policy)
     pairs = {(pair["policy"], pair["against"]): pair for pair in found["pairs"]}
     best = max(people, key=lambda name: rows[name]["return_mean"])
+    frozen = json.loads(FROZEN.read_text(encoding="utf-8"))["suite"]
+    bound = next(row["return_mean"] for row in frozen if row["policy"] == BOUND)
     hpa = max(rows["hpa"]["return_mean"], rows["hpa@unit"]["return_mean"])
     figures: dict[str, Any] = {}
     for policy in named:
@@ -84,7 +91,7 @@ def suite(options: argparse.Namespace) -> tuple[bool, dict[str, Any]]:
             "above_floor": min(by_scenario.values()) >= FLOOR,
             "hours_saved": 1 - own["replica_hours"] / peer["replica_hours"],
             "violations_share": own["violation_rate"] / peer["violation_rate"],
-            "span_closed": (own["return_mean"] - hpa) / (rows[BOUND]["return_mean"] - hpa),
+            "span_closed": (own["return_mean"] - hpa) / (bound - hpa),
             "by_scenario_against_planner": by_scenario,
         }
     met = all(

@@ -88,9 +88,11 @@ def train_seeds(
             resume = None
             if known is not None and _has_checkpoint(store, known):
                 resume, wanted = known, config_to_resume(store.files(known).config(), wanted, known)
-            training = ready.pop() if ready and ready[0].config == wanted else set_up(wanted)
+            if not ready or ready[0].config != wanted:
+                ready.clear()
+                ready.append(set_up(wanted))
+            training = ready.pop()
             run = open_run(training, store, provenance, resume=resume, parent=parent)
-            ready.clear()
             finished.append(train(training, run, resume is not None))
             del training
         best = {s: store.best_figures(run_id) for s, run_id in _children(store, parent).items()}

@@ -83,7 +83,7 @@ def validation(config: ValidationConfig, *scenarios: Scenario) -> Validation:
         load_scales=(0.5, 4.0),
         reward_fn=default_reward,
         observation=ObservationSpec(),
-        advisor=None,
+        advisors=None,
         traces_dir=None,
     )
 

@@ -204,8 +204,8 @@ def test_an_artifact_is_bound_to_the_advisor_of_the_scenario_it_is_for(
         assert advisor.reserve == reserve
     write_scenario(tmp_path / "light.yaml")
     names = [f"run:{run_id}", "for1", "for4"]
-    options = [option for name in names for option in ("--policy", name)]
-    found = cli.json("evaluate", "--scenario", "light.yaml", *options)
+    players = [option for name in names for option in ("--policy", name)]
+    found = cli.json("evaluate", "--scenario", "light.yaml", *players)
     returns = [
         [one["return"] for one in found["episodes"] if one["policy"] == name] for name in names
     ]

@@ -46,7 +46,8 @@ def test_what_is_suggested_stands_in_the_configuration() -> None:
     assert (ppo.gae_lambda, ppo.advice_logits) == ((0.97, 0.7), (3.0, 3.0))
     assert (ppo.twins, ppo.twin_leans) == (4, (0.5, 0.5))
     dqn = suggested(config_of(algo="dqn"), FixedTrial(DQN)).dqn
-    assert (dqn.learning_rate, dqn.learning_rate_end) == (3e-4, pytest.approx(1e-5))
+    assert dqn.learning_rate == 3e-4
+    assert dqn.learning_rate_end == pytest.approx(1e-5)
     assert (dqn.n_steps, dqn.gradient_steps, dqn.target_update_steps) == (4, 2, 5_000)
     assert (dqn.exploration_start, dqn.advice_value) == (0.2, (0.05, 0.05))
 

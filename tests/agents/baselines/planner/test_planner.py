@@ -111,7 +111,7 @@ def test_reserve_peak_ejected_and_waiting_each_add_what_they_should() -> None:
 def test_a_floor_is_kept_at_any_hour_and_binds_nobody_above_it() -> None:
     loop = Loop(replace(PLAIN, floor_replicas=5))
     assert [loop.tick(rate) for rate in (0.0, 1.0, 0.0)] == [5, 5, 5]
-    assert Loop(loop.planner.params).tick(60.0) == Loop().tick(60.0) > 5
+    assert Loop(loop.planner.params[0]).tick(60.0) == Loop().tick(60.0) > 5
     assert Loop(replace(PLAIN, floor_replicas=99)).tick(1.0) == 16
 
 

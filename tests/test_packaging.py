@@ -27,6 +27,11 @@ def data_files() -> list[Path]:
     return sorted(path for path in found if path.suffix in DATA_SUFFIXES)
 
 
+def package_folder(path: Path) -> Path:
+    """The nearest package that a file lies in: an artifact's folder is none."""
+    return next(folder for folder in path.parents if (folder / "__init__.py").is_file())
+
+
 def test_every_package_is_listed() -> None:
     listed = set(pyproject()["tool"]["setuptools"]["packages"])
     on_disk = {
@@ -47,7 +52,11 @@ def test_every_data_file_is_package_data() -> None:
     forgotten = [
         str(path.relative_to(ROOT))
         for path in data_files()
-        if not any(path.match(pattern) for pattern in patterns.get(package_name(path.parent), []))
+        if not any(
+            (where := path.relative_to(package_folder(path))).match(pattern)
+            and len(where.parts) == len(Path(pattern).parts)
+            for pattern in patterns.get(package_name(package_folder(path)), [])
+        )
     ]
     assert forgotten == []
 
@@ -56,7 +65,9 @@ def test_every_data_file_is_installed() -> None:
     missing = [
         str(path.relative_to(ROOT))
         for path in data_files()
-        if not (resources.files(package_name(path.parent)) / path.name).is_file()
+        if not resources.files(package_name(package_folder(path)))
+        .joinpath(*path.relative_to(package_folder(path)).parts)
+        .is_file()
     ]
     assert missing == []
     assert (resources.files("gatepilot") / "py.typed").is_file()

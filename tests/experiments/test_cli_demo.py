@@ -106,9 +106,9 @@ def test_json_is_one_object_and_a_second_demo_replaces_the_first(cli: Cli, runs:
     assert not (Path.home() / ".config").exists()
 
 
-def test_rivals_are_the_controllers_of_the_field() -> None:
+def test_rivals_are_the_controllers_of_the_field_and_what_ships() -> None:
     field = {"hpa", "hpa@unit", "best_fixed", "do_nothing", "always_max", "random"}
-    assert set(demonstration.RIVALS) == field
+    assert set(demonstration.RIVALS) == field | {"pretrained:ppo", "pretrained:dqn"}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,17 @@ _SHARE: Final = 5.0
 the untrained weights for long, or be short at the end."""
 
 
+@contextmanager
+def weights_put_back(policy: BasePolicy) -> Iterator[None]:
+    """Whatever the block does to a policy's weights, its own are back after it."""
+    weights: dict[str, torch.Tensor] = policy.state_dict()
+    own = {name: value.detach().clone() for name, value in weights.items()}
+    try:
+        yield
+    finally:
+        policy.load_state_dict(own)
+
+
 class AveragedWeights:
     """The mean, and its place in a policy for the time of a block."""
 
@@ -42,12 +53,9 @@ class AveragedWeights:
     @contextmanager
     def placed_in(self, policy: BasePolicy) -> Iterator[None]:
         """Puts the mean into the policy for the time of the block, then its own weights back."""
-        own = {name: value.detach().clone() for name, value in policy.state_dict().items()}
-        policy.load_state_dict(self.mean)
-        try:
+        with weights_put_back(policy):
+            policy.load_state_dict(self.mean)
             yield
-        finally:
-            policy.load_state_dict(own)
 
     def state(self) -> dict[str, object]:
         """All of it, for a checkpoint."""

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 
-import torch
 from stable_baselines3.common.policies import BasePolicy
 
+from .averaging import weights_put_back
 from .config import TrainingConfig
 from .networks import GatewayActorCritic, GatewayDQNPolicy
 
@@ -45,13 +45,9 @@ def nudged(policy: BasePolicy, nudge: Nudge) -> Iterator[None]:
     if nudge == Nudge():
         yield
         return
-    weights: dict[str, torch.Tensor] = policy.state_dict()
-    own = {name: value.detach().clone() for name, value in weights.items()}
-    if isinstance(policy, GatewayActorCritic):
-        policy.lean_up(nudge.scale_up_logit)
-    if isinstance(policy, GatewayActorCritic | GatewayDQNPolicy):
-        policy.heed(nudge.advice_margin)
-    try:
+    with weights_put_back(policy):
+        if isinstance(policy, GatewayActorCritic):
+            policy.lean_up(nudge.scale_up_logit)
+        if isinstance(policy, GatewayActorCritic | GatewayDQNPolicy):
+            policy.heed(nudge.advice_margin)
         yield
-    finally:
-        policy.load_state_dict(own)

@@ -14,34 +14,28 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ...agents.config import Algorithm, replaced
+from ...agents.config import replaced
 from ..compilation import compile_with_notice
-from ..config import config_names, load_config, to_yaml
+from ..config import load_config, to_yaml
 from ..files import check_folder, replacing
 from ..hyper_search import Found, OnStatus, Watch
 from ..hyper_search import search as search_trainings
 from ..options import MOST_TICKS, AsJson, StudiesDir, TracesDir
 from ..places import STUDIES_DIR
 from ..progress import TrainingProgress
+from ..training_options import ConfigName, Learner
 
 _SHOWN = 10
 """Trainings in the table, the best first."""
 
 
 def search(  # noqa: PLR0913, PLR0917  # options of the command
-    config: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONFIG", help=f"A file, or a shipped one: {', '.join(config_names())}."
-        ),
-    ],
+    config: ConfigName,
     trials: Annotated[
         int,
         typer.Option(min=1, max=10_000, help="Trainings to try, the configuration's own first."),
     ] = 20,
-    algo: Annotated[
-        Algorithm | None, typer.Option(help="Learner instead of the configuration's.")
-    ] = None,
+    algo: Learner = None,
     steps: Annotated[
         int | None,
         typer.Option(min=1, max=MOST_TICKS, help="Steps of a training instead of its own."),

@@ -10,16 +10,17 @@ import typer
 from rich.console import Console
 
 from ...agents.callbacks import TrainingDivergedError
-from ...agents.config import Algorithm, replaced
+from ...agents.config import replaced
 from ...agents.training import Device, Training
 from ..compilation import compile_with_notice
-from ..config import config_names, load_config
+from ..config import load_config
 from ..files import check_folder
 from ..options import MOST_SEED, MOST_SEEDS, MOST_TICKS, RUNS_DIR, AsJson, RunsDir, TracesDir
 from ..progress import TrainingProgress
 from ..provenance import collect
 from ..seeds import FinishedSeeds, check_seeds, group_config, train_seeds
 from ..tracking import RunStore, TrackedRun
+from ..training_options import ConfigName, Learner
 from ..training_run import FinishedRun, config_to_resume, open_run, run_training
 from ..training_summary import print_finished, print_seeds
 
@@ -28,15 +29,8 @@ DIVERGED = 1
 
 
 def train(  # noqa: PLR0913, PLR0917  # options of the command
-    config: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONFIG", help=f"A file, or a shipped one: {', '.join(config_names())}."
-        ),
-    ],
-    algo: Annotated[
-        Algorithm | None, typer.Option(help="Learner instead of the configuration's.")
-    ] = None,
+    config: ConfigName,
+    algo: Learner = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=MOST_SEED, help="Seed instead of the configuration's.")
     ] = None,
